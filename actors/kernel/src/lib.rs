@@ -1,0 +1,1 @@
+//! Pure: run state, decide, evolve, owed, and the driver without I/O.

@@ -1,0 +1,1 @@
+//! The ractor shells and the ports they act through: models, tools, clock.

@@ -1,0 +1,1 @@
+//! What can be said: ids, delegation, contracts, commits, events, digests and their codec.

@@ -1,0 +1,1 @@
+//! The outside world, fault injection, checks; library/*.yaml are the scenarios.

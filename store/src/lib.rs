@@ -1,0 +1,1 @@
+//! NATS in, fjall down: publisher, recorder, admission, log, blobs, managed nats-server.
