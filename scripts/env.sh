@@ -52,8 +52,9 @@ MISSING
 fi
 export PATH="${cargo%/*}:$PATH"
 
-# cargo keeps its downloads under HOME; where that cannot be written they go to .tools/.
-if [ -z "${CARGO_HOME:-}" ] && ! { [ -n "${HOME:-}" ] && mkdir -p "$HOME/.cargo" 2> /dev/null && [ -w "$HOME/.cargo" ]; }; then
+# cargo keeps its downloads in the home directory; where that cannot be written they go to .tools/.
+home=${HOME:-$(account_home || true)}
+if [ -z "${CARGO_HOME:-}" ] && ! [ -w "$home/.cargo" ] && ! [ -w "$home" ]; then
     export CARGO_HOME="$root/.tools/cargo"
 fi
 

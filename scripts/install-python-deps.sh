@@ -22,4 +22,4 @@ MISSING
 fi
 echo "fetching nats-py $version into .tools/py (a few seconds)" >&2
 mkdir -p "$root/.tools"
-HOME="${HOME:-$root/.tools}" "$python" -m pip install --quiet --no-deps --upgrade --target "$root/.tools/py" "nats-py==$version"
+HOME="${HOME:-$root/.tools}" PIP_ROOT_USER_ACTION=ignore "$python" -m pip install --quiet --no-deps --upgrade --target "$root/.tools/py" "nats-py==$version"
