@@ -1,0 +1,134 @@
+//! SHA-256 digests and the two ways in which Coppice makes them: over bytes, and over length-prefixed parts.
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use sha2::Digest as _;
+
+/// A SHA-256 digest. `bin` of 32 bytes in MessagePack, `sha256:<hex>` in JSON and YAML.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Digest(pub [u8; 32]);
+
+/// A text that is not a digest.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{given:?} is not a digest: expected sha256: and 64 hexadecimal digits")]
+pub struct InvalidDigest {
+    /// What was given.
+    pub given: String,
+}
+
+impl Digest {
+    /// What the first commit of a chain names as its predecessor.
+    pub const ZERO: Self = Self([0; 32]);
+
+    /// The digest of `bytes`.
+    #[must_use]
+    pub fn of(bytes: &[u8]) -> Self {
+        Self(sha2::Sha256::digest(bytes).into())
+    }
+
+    /// The first `digits` hexadecimal digits, at most 64.
+    #[must_use]
+    pub fn hex_prefix(&self, digits: usize) -> String {
+        use fmt::Write as _;
+        let mut text = String::with_capacity(64);
+        for byte in self.0 {
+            let _ = write!(text, "{byte:02x}");
+        }
+        text.truncate(digits.min(64));
+        text
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "sha256:{}", self.hex_prefix(64))
+    }
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "sha256:{}", self.hex_prefix(12))
+    }
+}
+
+impl FromStr for Digest {
+    type Err = InvalidDigest;
+
+    fn from_str(given: &str) -> Result<Self, InvalidDigest> {
+        let refuse = || InvalidDigest {
+            given: given.chars().take(100).collect(),
+        };
+        let hex = given.strip_prefix("sha256:").ok_or_else(refuse)?;
+        if hex.len() != 64 || !hex.bytes().all(|b| b.is_ascii_hexdigit()) {
+            return Err(refuse());
+        }
+        let mut bytes = [0; 32];
+        for (at, byte) in bytes.iter_mut().enumerate() {
+            *byte = u8::from_str_radix(&hex[at * 2..at * 2 + 2], 16).map_err(|_| refuse())?;
+        }
+        Ok(Self(bytes))
+    }
+}
+
+impl Serialize for Digest {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if serializer.is_human_readable() {
+            serializer.collect_str(self)
+        } else {
+            serializer.serialize_bytes(&self.0)
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Digest {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl<'de> de::Visitor<'de> for Visitor {
+            type Value = Digest;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a SHA-256 digest")
+            }
+            fn visit_bytes<E: de::Error>(self, bytes: &[u8]) -> Result<Digest, E> {
+                bytes
+                    .try_into()
+                    .map(Digest)
+                    .map_err(|_| E::invalid_length(bytes.len(), &"32 bytes"))
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Digest, E> {
+                text.parse().map_err(E::custom)
+            }
+        }
+        if deserializer.is_human_readable() {
+            deserializer.deserialize_str(Visitor)
+        } else {
+            deserializer.deserialize_bytes(Visitor)
+        }
+    }
+}
+
+/// Hashes parts with their lengths before them, so that ("ab", "c") and ("a", "bc") differ.
+#[derive(Default)]
+pub struct LengthPrefixed(sha2::Sha256);
+
+impl LengthPrefixed {
+    /// No parts yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds one part.
+    #[must_use]
+    pub fn part(mut self, bytes: &[u8]) -> Self {
+        self.0.update((bytes.len() as u64).to_be_bytes());
+        self.0.update(bytes);
+        self
+    }
+
+    /// The digest of all parts.
+    #[must_use]
+    pub fn finish(self) -> Digest {
+        Digest(self.0.finalize().into())
+    }
+}

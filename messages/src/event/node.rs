@@ -1,0 +1,49 @@
+//! The nodes of a run's plan.
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::NodeName;
+
+/// What happened to a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// Its turn has come.
+    Started(Started),
+    /// It is done or failed.
+    Ended(Ended),
+}
+
+/// A node's turn has come.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Started {
+    /// Which node.
+    pub node: NodeName,
+    /// Which visit, from 1.
+    pub visit: u32,
+}
+
+/// A node is done or failed. Its value is that of the effect, answer or join that ended it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ended {
+    /// Which node.
+    pub node: NodeName,
+    /// Which visit, from 1.
+    pub visit: u32,
+    /// How.
+    pub outcome: Outcome,
+}
+
+/// How a node ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// It did what it is for.
+    Done,
+    /// It did not; the class is that of the run's end, should it end for this.
+    Failed {
+        /// Open set.
+        class: String,
+        /// One sentence for people.
+        message: String,
+    },
+}
