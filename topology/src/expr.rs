@@ -1,0 +1,319 @@
+//! References, templates and conditions: how one part of a file takes a value from elsewhere. Data, not an expression language.
+
+use std::{collections::BTreeMap, fmt};
+
+use coppice_messages::{Value, ids::NodeName};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+
+/// Where a value comes from.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Source {
+    /// What the run was started with.
+    Input,
+    /// The item that a child works on.
+    Item,
+    /// The value of a finished node.
+    Node(NodeName),
+    /// The arguments of the call.
+    Arguments,
+    /// The receipt of the effect.
+    Receipt,
+    /// The body of an answer.
+    Body,
+    /// What a check read.
+    Check,
+}
+
+/// A value elsewhere: `{ from: input, at: /incidents/0 }`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reference {
+    /// Where.
+    pub from: Source,
+    /// JSON Pointer into it; empty for the whole.
+    pub at: String,
+}
+
+/// A value with references in it.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Template {
+    /// As it stands.
+    Literal(Value),
+    /// Taken from elsewhere.
+    Reference(Reference),
+    /// An array with references in it.
+    List(Vec<Template>),
+    /// An object with references in it.
+    Map(BTreeMap<String, Template>),
+}
+
+/// A condition over templates.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Condition {
+    /// Both are equal.
+    Eq([Template; 2]),
+    /// They differ.
+    Ne([Template; 2]),
+    /// The first is less: two numbers, or two texts.
+    Lt([Template; 2]),
+    /// The first is greater: two numbers, or two texts.
+    Gt([Template; 2]),
+    /// The first is one of the second's items.
+    In([Template; 2]),
+    /// It can be found.
+    Exists(Template),
+    /// All hold.
+    All(Vec<Condition>),
+    /// One holds.
+    Any(Vec<Condition>),
+    /// It does not hold.
+    Not(Box<Condition>),
+}
+
+/// What references are looked up in.
+pub trait Scope {
+    /// The value of a source, if it is there.
+    fn value(&self, source: &Source) -> Option<Value>;
+}
+
+impl<F: Fn(&Source) -> Option<Value>> Scope for F {
+    fn value(&self, source: &Source) -> Option<Value> {
+        self(source)
+    }
+}
+
+/// A reference that leads to nothing.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{reference} leads to nothing")]
+pub struct Dangling {
+    /// Which.
+    pub reference: Reference,
+}
+
+impl Reference {
+    /// Looks it up.
+    ///
+    /// # Errors
+    /// [`Dangling`] when the source or the place in it is not there.
+    pub fn resolve(&self, scope: &dyn Scope) -> Result<Value, Dangling> {
+        let found = scope
+            .value(&self.from)
+            .and_then(|value| value.at(&self.at).cloned());
+        found.ok_or_else(|| Dangling {
+            reference: self.clone(),
+        })
+    }
+}
+
+impl Template {
+    /// The value, with every reference looked up.
+    ///
+    /// # Errors
+    /// The first reference that leads to nothing.
+    pub fn resolve(&self, scope: &dyn Scope) -> Result<Value, Dangling> {
+        match self {
+            Self::Literal(value) => Ok(value.clone()),
+            Self::Reference(reference) => reference.resolve(scope),
+            Self::List(list) => list
+                .iter()
+                .map(|item| item.resolve(scope))
+                .collect::<Result<_, _>>()
+                .map(Value::List),
+            Self::Map(map) => map
+                .iter()
+                .map(|(key, item)| Ok((key.clone(), item.resolve(scope)?)))
+                .collect::<Result<_, _>>()
+                .map(Value::Map),
+        }
+    }
+
+    /// Every reference in it.
+    pub fn references(&self) -> Vec<&Reference> {
+        match self {
+            Self::Literal(_) => Vec::new(),
+            Self::Reference(reference) => vec![reference],
+            Self::List(list) => list.iter().flat_map(Self::references).collect(),
+            Self::Map(map) => map.values().flat_map(Self::references).collect(),
+        }
+    }
+
+    fn of(value: Value) -> Result<Self, String> {
+        match value {
+            Value::Map(map) if map.contains_key("from") => Reference::of(&map).map(Self::Reference),
+            Value::Map(map) => map
+                .into_iter()
+                .map(|(key, item)| Ok((key, Self::of(item)?)))
+                .collect::<Result<_, String>>()
+                .map(Self::Map),
+            Value::List(list) => list
+                .into_iter()
+                .map(Self::of)
+                .collect::<Result<_, String>>()
+                .map(Self::List),
+            Value::Null | Value::Bool(_) | Value::Int(_) | Value::Float(_) | Value::Text(_) => {
+                Ok(Self::Literal(value))
+            }
+        }
+    }
+
+    fn to_value(&self) -> Value {
+        match self {
+            Self::Literal(value) => value.clone(),
+            Self::Reference(reference) => reference.to_value(),
+            Self::List(list) => Value::List(list.iter().map(Self::to_value).collect()),
+            Self::Map(map) => Value::Map(
+                map.iter()
+                    .map(|(key, item)| (key.clone(), item.to_value()))
+                    .collect(),
+            ),
+        }
+    }
+}
+
+impl Condition {
+    /// Whether it holds; a reference that leads to nothing makes a comparison false.
+    #[must_use]
+    pub fn holds(&self, scope: &dyn Scope) -> bool {
+        let both = |pair: &[Template; 2]| {
+            Some((pair[0].resolve(scope).ok()?, pair[1].resolve(scope).ok()?))
+        };
+        match self {
+            Self::Eq(pair) => both(pair).is_some_and(|(a, b)| a == b),
+            Self::Ne(pair) => both(pair).is_some_and(|(a, b)| a != b),
+            Self::Lt(pair) => both(pair).is_some_and(|(a, b)| less(&a, &b)),
+            Self::Gt(pair) => both(pair).is_some_and(|(a, b)| less(&b, &a)),
+            Self::In(pair) => {
+                both(pair).is_some_and(|(a, b)| b.as_list().is_some_and(|list| list.contains(&a)))
+            }
+            Self::Exists(template) => template.resolve(scope).is_ok(),
+            Self::All(list) => list.iter().all(|condition| condition.holds(scope)),
+            Self::Any(list) => list.iter().any(|condition| condition.holds(scope)),
+            Self::Not(condition) => !condition.holds(scope),
+        }
+    }
+
+    /// Every reference in it.
+    pub fn references(&self) -> Vec<&Reference> {
+        match self {
+            Self::Eq(pair) | Self::Ne(pair) | Self::Lt(pair) | Self::Gt(pair) | Self::In(pair) => {
+                pair.iter().flat_map(Template::references).collect()
+            }
+            Self::Exists(template) => template.references(),
+            Self::All(list) | Self::Any(list) => list.iter().flat_map(Self::references).collect(),
+            Self::Not(condition) => condition.references(),
+        }
+    }
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "integers are within ±(2^53−1), exact as floats"
+)]
+fn less(a: &Value, b: &Value) -> bool {
+    let number = |value: &Value| match value {
+        Value::Int(number) => Some(*number as f64),
+        Value::Float(number) => Some(*number),
+        Value::Null | Value::Bool(_) | Value::Text(_) | Value::List(_) | Value::Map(_) => None,
+    };
+    match (number(a), number(b)) {
+        (Some(a), Some(b)) => a < b,
+        (_, _) => matches!((a, b), (Value::Text(a), Value::Text(b)) if a < b),
+    }
+}
+
+impl Reference {
+    fn of(map: &BTreeMap<String, Value>) -> Result<Self, String> {
+        let text = |key: &str| match map.get(key) {
+            Some(Value::Text(text)) => Ok(Some(text.as_str())),
+            Some(other) => Err(format!("{key} of a reference must be text, not {other}")),
+            None => Ok(None),
+        };
+        if let Some(other) = map
+            .keys()
+            .find(|key| !matches!(key.as_str(), "from" | "at"))
+        {
+            return Err(format!(
+                "unknown key {other:?} in a reference: it has from and at"
+            ));
+        }
+        let at = text("at")?.unwrap_or_default();
+        if !at.is_empty() && !at.starts_with('/') {
+            return Err(format!("at: {at:?} is no JSON Pointer: it begins with /"));
+        }
+        let from = text("from")?.unwrap_or_default().parse()?;
+        Ok(Self {
+            from,
+            at: at.to_owned(),
+        })
+    }
+
+    fn to_value(&self) -> Value {
+        let from = ("from".to_owned(), Value::Text(self.from.to_string()));
+        let at = (!self.at.is_empty()).then(|| ("at".to_owned(), Value::Text(self.at.clone())));
+        Value::Map(std::iter::once(from).chain(at).collect())
+    }
+}
+
+impl std::str::FromStr for Source {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        Ok(match text {
+            "input" => Self::Input,
+            "item" => Self::Item,
+            "arguments" => Self::Arguments,
+            "receipt" => Self::Receipt,
+            "body" => Self::Body,
+            "check" => Self::Check,
+            node => Self::Node(node.parse().map_err(|invalid: coppice_messages::ids::InvalidId| {
+                format!("{invalid}; a reference comes from input, item, arguments, receipt, body, check or a node")
+            })?),
+        })
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Input => f.write_str("input"),
+            Self::Item => f.write_str("item"),
+            Self::Node(node) => write!(f, "{node}"),
+            Self::Arguments => f.write_str("arguments"),
+            Self::Receipt => f.write_str("receipt"),
+            Self::Body => f.write_str("body"),
+            Self::Check => f.write_str("check"),
+        }
+    }
+}
+
+impl fmt::Display for Reference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.at.is_empty() {
+            write!(f, "{{from: {}}}", self.from)
+        } else {
+            write!(f, "{{from: {}, at: {}}}", self.from, self.at)
+        }
+    }
+}
+
+macro_rules! serde_through_value {
+    ($name:ident, $of:expr) => {
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                self.to_value().serialize(serializer)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let of: fn(Value) -> Result<Self, String> = $of;
+                of(Value::deserialize(deserializer)?).map_err(D::Error::custom)
+            }
+        }
+    };
+}
+
+serde_through_value!(Template, Template::of);
+serde_through_value!(Reference, |value| match value {
+    Value::Map(map) if map.contains_key("from") => Reference::of(&map),
+    other => Err(format!("{other} is no reference: write {{from: …, at: …}}")),
+});

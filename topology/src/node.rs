@@ -1,0 +1,292 @@
+//! The nodes of a topology and the rules of joins, as they are written and as the kernel reads them.
+
+use std::collections::BTreeMap;
+
+use coppice_messages::{
+    Millis,
+    delegation::Request,
+    event::run::Reason,
+    ids::{AgentName, NodeName, SlotName, ToolName},
+};
+use serde::{Deserialize, Serialize};
+
+use crate::expr::{Condition, Template};
+
+/// One node: what it waits for and what it does.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Node {
+    /// Nodes that must be done before; all of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub after: Vec<NodeName>,
+    /// One tool call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<Call>,
+    /// One agent's loop in this run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<AgentLoop>,
+    /// One child run an item.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fan_out: Option<FanOut>,
+    /// The envelope of each child of the fan-out; `{item}` in the objective stands for the item.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delegation: Option<Request>,
+    /// Of a fan-out: when it is over. Alone: gathers parallel branches.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub join: Option<Join>,
+    /// The run's end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end: Option<End>,
+}
+
+/// What a node does. Exactly one of the keys of [`Node`] says it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Kind<'a> {
+    /// One tool call.
+    Call(&'a Call),
+    /// One agent's loop in this run.
+    Agent(&'a AgentLoop),
+    /// Children, their envelopes and their join.
+    FanOut(&'a FanOut, &'a Request, &'a Join),
+    /// Gathers parallel branches.
+    Join(&'a Join),
+    /// The run's end.
+    End(&'a End),
+}
+
+/// One tool call.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Call {
+    /// Which tool.
+    pub tool: ToolName,
+    /// With which arguments.
+    pub arguments: Template,
+}
+
+/// One agent's loop in this run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AgentLoop {
+    /// Which agent.
+    pub agent: AgentName,
+    /// What it works on.
+    pub input: Template,
+}
+
+/// One child run an item.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FanOut {
+    /// A list: one child an item.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub over: Option<Template>,
+    /// A number: children with the items 0, 1, 2, …
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub width: Option<u32>,
+    /// Which agent does the work.
+    pub agent: AgentName,
+    /// The slot's name, unique in the topology.
+    pub slot: SlotName,
+    /// Children at work at one time.
+    #[serde(default = "default_concurrency")]
+    pub concurrency: u32,
+    /// What happens when a child's actor dies.
+    #[serde(default)]
+    pub restart: Restart,
+}
+
+fn default_concurrency() -> u32 {
+    8
+}
+
+/// What happens when a child's actor dies (`spec/delegation.md` 5).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Restart {
+    /// Whether it is started again at all.
+    #[serde(default)]
+    pub kind: RestartKind,
+    /// Restarts within the period before it is given up.
+    #[serde(default = "default_at_most")]
+    pub at_most: u32,
+    /// The period.
+    #[serde(default = "default_within")]
+    pub within: Millis,
+    /// Before the first restart; doubles with each further one.
+    #[serde(default = "default_backoff")]
+    pub backoff: Millis,
+}
+
+fn default_at_most() -> u32 {
+    3
+}
+
+fn default_within() -> Millis {
+    Millis(60_000)
+}
+
+fn default_backoff() -> Millis {
+    Millis(200)
+}
+
+impl Default for Restart {
+    fn default() -> Self {
+        Self {
+            kind: RestartKind::default(),
+            at_most: default_at_most(),
+            within: default_within(),
+            backoff: default_backoff(),
+        }
+    }
+}
+
+/// Whether a child that crashed is started again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RestartKind {
+    /// It is.
+    #[default]
+    Transient,
+    /// It is not.
+    Temporary,
+}
+
+/// When a fan-out or parallel branches are over.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Join {
+    /// Alone: the nodes that are gathered. Of a fan-out: absent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub of: Vec<NodeName>,
+    /// How many must come.
+    #[serde(default)]
+    pub wait: Wait,
+    /// What a failed member means.
+    #[serde(default)]
+    pub on_failure: OnFailure,
+    /// From the node's start; the children's deadline is no later.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Millis>,
+}
+
+/// How many members must come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Wait {
+    /// Every one.
+    #[default]
+    All,
+}
+
+/// What a failed member means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnFailure {
+    /// The join fails when all have come and one of them failed.
+    #[default]
+    Fail,
+    /// The join is met all the same; the outcomes say who failed.
+    Collect,
+}
+
+/// The run's end.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct End {
+    /// Which of the seven reasons.
+    pub reason: Reason,
+    /// The result.
+    #[serde(default = "nothing")]
+    pub answer: Template,
+    /// Checks that must hold before `succeeded` is recorded.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub evidence: Vec<Evidence>,
+}
+
+fn nothing() -> Template {
+    Template::Map(BTreeMap::new())
+}
+
+/// One check of the outside world: a read tool and what it must show.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Evidence {
+    /// A tool whose operation is `read`.
+    pub check: ToolName,
+    /// Its arguments.
+    pub arguments: Template,
+    /// What must hold of its answer, cited as `{from: check}`.
+    pub expect: Condition,
+}
+
+/// A node with no body, or with more than one.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidNode {
+    /// It does nothing.
+    #[error("the node does nothing: give it one of call, agent, fan_out, join, end")]
+    Empty,
+    /// It does several things.
+    #[error("the node has {0}: give it one of them")]
+    Several(String),
+    /// A fan-out without the envelope of its children.
+    #[error("a fan_out needs a delegation: the envelope of each child")]
+    WithoutDelegation,
+    /// A fan-out without a join.
+    #[error("a fan_out needs a join: when it is over")]
+    WithoutJoin,
+    /// An envelope without children.
+    #[error("delegation belongs to a fan_out")]
+    DelegationWithoutFanOut,
+}
+
+impl Node {
+    /// What the node does.
+    ///
+    /// # Errors
+    /// [`InvalidNode`] when its keys do not say exactly one thing.
+    pub fn kind(&self) -> Result<Kind<'_>, InvalidNode> {
+        let bodies = [
+            ("call", self.call.is_some()),
+            ("agent", self.agent.is_some()),
+            ("fan_out", self.fan_out.is_some()),
+            ("join", self.join.is_some() && self.fan_out.is_none()),
+            ("end", self.end.is_some()),
+        ];
+        let present: Vec<_> = bodies
+            .into_iter()
+            .filter(|(_, there)| *there)
+            .map(|(name, _)| name)
+            .collect();
+        if present.len() > 1 {
+            return Err(InvalidNode::Several(present.join(" and ")));
+        }
+        if self.delegation.is_some() && self.fan_out.is_none() {
+            return Err(InvalidNode::DelegationWithoutFanOut);
+        }
+        match (
+            &self.call,
+            &self.agent,
+            &self.fan_out,
+            &self.join,
+            &self.end,
+        ) {
+            (Some(call), ..) => Ok(Kind::Call(call)),
+            (_, Some(agent), ..) => Ok(Kind::Agent(agent)),
+            (_, _, Some(fan_out), join, _) => {
+                let delegation = self
+                    .delegation
+                    .as_ref()
+                    .ok_or(InvalidNode::WithoutDelegation)?;
+                Ok(Kind::FanOut(
+                    fan_out,
+                    delegation,
+                    join.as_ref().ok_or(InvalidNode::WithoutJoin)?,
+                ))
+            }
+            (_, _, _, Some(join), _) => Ok(Kind::Join(join)),
+            (_, _, _, _, Some(end)) => Ok(Kind::End(end)),
+            (None, None, None, None, None) => Err(InvalidNode::Empty),
+        }
+    }
+}

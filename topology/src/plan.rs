@@ -1,0 +1,218 @@
+//! A compiled release: everything a run needs to know, read from the documents that its log pins.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use coppice_messages::{
+    Contract, Digest,
+    delegation::SchemaRef,
+    event::run::{Program, Reason},
+    ids::{AgentName, NodeName, SchemaName, ToolName},
+};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    expr::{Reference, Source, Template},
+    node::{AgentLoop, End, Node},
+    tool::Tool,
+};
+
+/// An agent: a model with tools and a result.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Agent {
+    /// `scripted/NAME`, or a provider's model.
+    pub model: String,
+    /// What it may call, where its envelope permits them.
+    #[serde(default)]
+    pub tools: BTreeSet<ToolName>,
+    /// What its answer must look like.
+    pub result_schema: SchemaName,
+    /// Tokens reserved for each model call.
+    #[serde(default = "tokens_per_call")]
+    pub tokens_per_call: u64,
+}
+
+fn tokens_per_call() -> u64 {
+    1000
+}
+
+/// Every document of a release by its digest: itself a document, whose digest is the release.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Manifest {
+    /// The topology.
+    pub topology: Digest,
+    /// The contract.
+    pub contract: Digest,
+    /// Tool contracts by name.
+    pub tools: BTreeMap<ToolName, Digest>,
+    /// JSON Schemas by name.
+    pub schemas: BTreeMap<SchemaName, Digest>,
+    /// Model scripts by route, such as `scripted/summarise`.
+    pub models: BTreeMap<String, Digest>,
+}
+
+/// A tool in a release.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PinnedTool {
+    /// Digest of its document.
+    pub digest: Digest,
+    /// Its contract.
+    pub contract: Tool,
+}
+
+/// A compiled, validated release.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    /// Digest of the manifest.
+    pub release: Digest,
+    /// What the release consists of.
+    pub manifest: Manifest,
+    /// Name of the topology.
+    pub name: String,
+    /// The contract.
+    pub contract: Contract,
+    /// Agents by name.
+    pub agents: BTreeMap<AgentName, Agent>,
+    /// Tools by name.
+    pub tools: BTreeMap<ToolName, PinnedTool>,
+    /// What the root's answer must look like.
+    pub result_schema: Option<SchemaRef>,
+    /// The root's nodes.
+    pub root: Graph,
+    /// For each agent the nodes of a child that does its work.
+    pub children: BTreeMap<AgentName, Graph>,
+}
+
+/// The nodes of one program.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Graph {
+    /// By name; the order of names is the order of equal steps.
+    pub nodes: BTreeMap<NodeName, Node>,
+}
+
+/// Where a node stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Progress {
+    /// Its turn has not come.
+    Waiting,
+    /// It is at work.
+    Started,
+    /// It did what it is for.
+    Done,
+    /// It did not.
+    Failed,
+}
+
+impl Plan {
+    /// The nodes of a run's program; none when the release has no such agent.
+    #[must_use]
+    pub fn graph(&self, program: &Program) -> Option<&Graph> {
+        match program {
+            Program::Topology { .. } => Some(&self.root),
+            Program::Agent { agent, .. } => self.children.get(agent),
+        }
+    }
+
+    /// The pinned schema that an agent's answer must meet.
+    #[must_use]
+    pub fn agent_schema(&self, agent: &Agent) -> Option<SchemaRef> {
+        let digest = self.manifest.schemas.get(&agent.result_schema)?;
+        Some(SchemaRef {
+            name: agent.result_schema.clone(),
+            digest: *digest,
+        })
+    }
+}
+
+impl Graph {
+    /// The program of a child that does one agent's work: the loop, then its answer as the run's.
+    ///
+    /// # Panics
+    /// Never: the two names are usable ids.
+    #[must_use]
+    pub fn of_agent(agent: &AgentName) -> Self {
+        let name =
+            |text: &str| -> NodeName { text.parse().expect("a literal that is a usable id") };
+        let whole = |from| {
+            Template::Reference(Reference {
+                from,
+                at: String::new(),
+            })
+        };
+        let work = Node {
+            agent: Some(AgentLoop {
+                agent: agent.clone(),
+                input: whole(Source::Item),
+            }),
+            ..Node::empty()
+        };
+        let end = End {
+            reason: Reason::Succeeded,
+            answer: whole(Source::Node(name("work"))),
+            evidence: Vec::new(),
+        };
+        let done = Node {
+            after: vec![name("work")],
+            end: Some(end),
+            ..Node::empty()
+        };
+        Self {
+            nodes: [(name("work"), work), (name("done"), done)].into(),
+        }
+    }
+
+    /// The nodes whose turn has come: waiting, with everything before them over. A join of its own also takes failed branches.
+    #[must_use]
+    pub fn ready(&self, progress: impl Fn(&NodeName) -> Progress) -> Vec<&NodeName> {
+        let over = |node: &Node, before: &NodeName| match progress(before) {
+            Progress::Done => true,
+            Progress::Failed => node
+                .join
+                .as_ref()
+                .is_some_and(|join| join.of.contains(before)),
+            Progress::Waiting | Progress::Started => false,
+        };
+        self.nodes
+            .iter()
+            .filter(|(name, node)| {
+                progress(name) == Progress::Waiting
+                    && node.before().all(|before| over(node, before))
+            })
+            .map(|(name, _)| name)
+            .collect()
+    }
+
+    /// Whether a failure of this node is taken by a join of its own instead of ending the run.
+    #[must_use]
+    pub fn failure_is_gathered(&self, failed: &NodeName) -> bool {
+        self.nodes.values().any(|node| {
+            node.join
+                .as_ref()
+                .is_some_and(|join| join.of.contains(failed))
+        })
+    }
+}
+
+impl Node {
+    /// A node without a body, to fill in.
+    #[must_use]
+    pub fn empty() -> Self {
+        Self {
+            after: Vec::new(),
+            call: None,
+            agent: None,
+            fan_out: None,
+            delegation: None,
+            join: None,
+            end: None,
+        }
+    }
+
+    /// Everything that must be over before this node.
+    pub fn before(&self) -> impl Iterator<Item = &NodeName> {
+        self.after
+            .iter()
+            .chain(self.join.iter().flat_map(|join| join.of.iter()))
+    }
+}
