@@ -1,1 +1,3 @@
 //! The outside world, fault injection, checks; library/*.yaml are the scenarios.
+
+pub mod desk;
