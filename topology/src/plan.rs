@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use coppice_messages::{
-    Contract, Digest,
+    Contract, Digest, Value,
     delegation::SchemaRef,
     event::run::{Program, Reason},
     ids::{AgentName, NodeName, SchemaName, ToolName},
@@ -78,6 +78,8 @@ pub struct Plan {
     pub tools: BTreeMap<ToolName, PinnedTool>,
     /// What the root's answer must look like.
     pub result_schema: Option<SchemaRef>,
+    /// What the input must look like: JSON Schema.
+    pub input_schema: Option<Value>,
     /// The root's nodes.
     pub root: Graph,
     /// For each agent the nodes of a child that does its work.
