@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::NodeName;
+use crate::ids::{EffectKey, NodeName};
 
 /// What happened to a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,6 +31,9 @@ pub struct Ended {
     pub visit: u32,
     /// How.
     pub outcome: Outcome,
+    /// Of a call: the effect whose result is the node's value. Two calls with one business key have one effect.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effect: Option<EffectKey>,
 }
 
 /// How a node ended.
