@@ -106,30 +106,34 @@ impl<'de> Deserialize<'de> for Entry {
                 f.write_str("an event with kind, v and body")
             }
             fn visit_map<A: de::MapAccess<'de>>(self, mut access: A) -> Result<Entry, A::Error> {
-                let (mut kind, mut v, mut cause) = (None::<Cow<'de, str>>, None::<u16>, None);
+                let (mut kind, mut v) = (None::<Cow<'de, str>>, None::<u16>);
+                let mut cause = None::<Option<Cause>>;
                 let mut event = None;
                 while let Some(key) = access.next_key::<Cow<'de, str>>()? {
                     match &*key {
-                        "kind" => kind = Some(access.next_value()?),
-                        "v" => v = Some(access.next_value()?),
-                        "cause" => cause = access.next_value()?,
-                        "body" => {
+                        "kind" if kind.is_none() => kind = Some(access.next_value()?),
+                        "v" if v.is_none() => v = Some(access.next_value()?),
+                        "cause" if cause.is_none() => cause = Some(access.next_value()?),
+                        "body" if event.is_none() => {
                             let kind = kind
                                 .as_deref()
                                 .ok_or_else(|| de::Error::custom("body stands before kind"))?;
                             let v = v.ok_or_else(|| de::Error::custom("body stands before v"))?;
                             event = Some(access.next_value_seed(Body { kind, v })?);
                         }
+                        // Also a field for the second time: who reads the first and who reads the last would disagree.
                         other => {
-                            return Err(de::Error::unknown_field(
-                                other,
-                                &["kind", "v", "cause", "body"],
-                            ));
+                            return Err(de::Error::custom(format_args!(
+                                "an event has kind, v, cause and body, each once; {other:?} is too many"
+                            )));
                         }
                     }
                 }
                 let event = event.ok_or_else(|| de::Error::missing_field("body"))?;
-                Ok(Entry { cause, event })
+                Ok(Entry {
+                    cause: cause.flatten(),
+                    event,
+                })
             }
         }
         deserializer.deserialize_map(Visitor)
@@ -148,6 +152,12 @@ pub enum DecodeError {
         #[source]
         source: rmp_serde::decode::Error,
     },
+    /// There is more after the commit: its hash would not be that of the chain.
+    #[error("these {bytes} bytes go on after the end of the commit")]
+    TrailingBytes {
+        /// How many bytes there were.
+        bytes: usize,
+    },
     /// A newer build wrote it.
     #[error(
         "a commit of format {found}; this build knows formats up to {FORMAT}: start a newer build"
@@ -156,6 +166,37 @@ pub enum DecodeError {
         /// Its format.
         found: u16,
     },
+}
+
+#[derive(Deserialize)]
+struct Format {
+    v: u16,
+}
+
+/// Reads one value that is all of `bytes`.
+fn read<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Result<T, DecodeError> {
+    let mut decoder = rmp_serde::Deserializer::from_read_ref(bytes);
+    let read = T::deserialize(&mut decoder).map_err(|source| {
+        // A newer format may have any shape: it must not be taken for damage.
+        match rmp_serde::from_slice::<Format>(bytes) {
+            Ok(Format { v }) if v > FORMAT => DecodeError::NewerFormat { found: v },
+            Ok(_) | Err(_) => DecodeError::Malformed {
+                bytes: bytes.len(),
+                source,
+            },
+        }
+    })?;
+    match de::IgnoredAny::deserialize(&mut decoder) {
+        Err(rmp_serde::decode::Error::InvalidMarkerRead(_)) => Ok(read),
+        Ok(_) | Err(_) => Err(DecodeError::TrailingBytes { bytes: bytes.len() }),
+    }
+}
+
+fn known_format(v: u16) -> Result<(), DecodeError> {
+    if v > FORMAT {
+        return Err(DecodeError::NewerFormat { found: v });
+    }
+    Ok(())
 }
 
 impl Commit {
@@ -172,21 +213,15 @@ impl Commit {
     /// # Errors
     /// [`DecodeError`]; an unknown event kind is none, it becomes [`Event::Unrecognised`].
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        let malformed = |source| DecodeError::Malformed {
-            bytes: bytes.len(),
-            source,
-        };
-        let commit: Self = rmp_serde::from_slice(bytes).map_err(malformed)?;
-        if commit.v > FORMAT {
-            return Err(DecodeError::NewerFormat { found: commit.v });
-        }
+        let commit: Self = read(bytes)?;
+        known_format(commit.v)?;
         Ok(commit)
     }
 
     /// Number of the event after this commit's last.
     #[must_use]
     pub fn next_seq(&self) -> u64 {
-        self.seq + self.events.len() as u64
+        self.seq.saturating_add(self.events.len() as u64)
     }
 }
 
@@ -227,17 +262,16 @@ impl Header {
     /// Reads only the header of a commit.
     ///
     /// # Errors
-    /// Bytes that do not have the shape of a commit.
+    /// Bytes that do not have the shape of a commit, or a newer format.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        rmp_serde::from_slice(bytes).map_err(|source| DecodeError::Malformed {
-            bytes: bytes.len(),
-            source,
-        })
+        let header: Self = read(bytes)?;
+        known_format(header.v)?;
+        Ok(header)
     }
 
     /// Number of the event after this commit's last.
     #[must_use]
     pub fn next_seq(&self) -> u64 {
-        self.seq + self.events.len() as u64
+        self.seq.saturating_add(self.events.len() as u64)
     }
 }

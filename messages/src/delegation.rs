@@ -16,7 +16,7 @@ pub use self::{
     request::{AuthorityScope, BudgetRequest, Request, RequestDocument},
 };
 use crate::{
-    budget::{Held, Spent},
+    budget::{Held, Spent, counted},
     contract::Contract,
     digest::Digest,
     ids::{RunId, SchemaName, TenantId, ToolName},
@@ -107,7 +107,7 @@ impl Delegation {
                 tokens: budget.tokens,
                 cost: budget.cost.0,
                 network: budget.network.0,
-                operations: contract.allowed_operations.clone(),
+                operations: counted(&contract.allowed_operations),
             },
             held: Held {
                 concurrency: budget.concurrency,

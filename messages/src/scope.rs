@@ -118,7 +118,8 @@ impl Pattern {
     #[must_use]
     pub fn covers(&self, other: &Self) -> bool {
         match self.0.strip_suffix('*') {
-            Some(prefix) => other.0.starts_with(prefix),
+            // The bare prefix is a resource of its own, which this pattern does not match.
+            Some(prefix) => other.0.len() > prefix.len() && other.0.starts_with(prefix),
             None => self.0 == other.0,
         }
     }

@@ -185,7 +185,11 @@ impl FromStr for MicroUsd {
             )
         };
         let number = given.strip_suffix("USD").ok_or_else(refuse)?.trim_end();
-        let (whole, decimals) = number.split_once('.').unwrap_or((number, ""));
+        let (whole, decimals) = match number.split_once('.') {
+            Some((_, "")) => return Err(refuse()),
+            Some(parts) => parts,
+            None => (number, ""),
+        };
         let digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
         if whole.is_empty() || decimals.len() > 6 || !digits(whole) || !digits(decimals) {
             return Err(refuse());

@@ -2,11 +2,12 @@
 //!
 //! Not `serde_json::Value`: its map order and number forms depend on features that any crate of the build can switch on.
 //! Here objects are ordered by key, a key stands once, numbers are integers within ±(2^53−1) or finite floats, and nesting ends at
-//! [`DEPTH_MAX`]. What does not fit is refused on the way in, so a digest over a value is well defined.
+//! [`DEPTH_MAX`]. What does not fit is refused on the way in, so a digest over a value is well defined; a value that code has built
+//! outside these limits is refused on the way out, so that nothing is recorded that cannot be read again.
 
 use std::{collections::BTreeMap, fmt};
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser};
 
 use crate::digest::Digest;
 
@@ -14,6 +15,8 @@ use crate::digest::Digest;
 pub const DEPTH_MAX: usize = 64;
 /// Greatest magnitude of an integer: above it JSON readers disagree.
 pub const INTEGER_MAX: i64 = (1 << 53) - 1;
+
+const TOO_DEEP: &str = "nested deeper than 64";
 
 /// One JSON value.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -47,7 +50,7 @@ impl Value {
             .split('/')
             .try_fold(self, |value, step| match value {
                 Self::Map(map) => map.get(&step.replace("~1", "/").replace("~0", "~")),
-                Self::List(list) => step.parse::<usize>().ok().and_then(|at| list.get(at)),
+                Self::List(list) => index(step).and_then(|at| list.get(at)),
                 Self::Null | Self::Bool(_) | Self::Int(_) | Self::Float(_) | Self::Text(_) => None,
             })
     }
@@ -55,7 +58,7 @@ impl Value {
     /// The canonical JSON bytes (RFC 8785), over which digests are made.
     #[must_use]
     pub fn canonical(&self) -> Vec<u8> {
-        // Every refusal of the canonicalizer (non-finite numbers, keys that are not text) is impossible by this type.
+        // Only a value that code has built outside the limits of the module has no canonical form; `Commit::encode` refuses it.
         serde_json_canonicalizer::to_vec(self).unwrap_or_default()
     }
 
@@ -133,16 +136,76 @@ impl From<i64> for Value {
     }
 }
 
+/// An index of RFC 6901: digits without a leading zero.
+fn index(step: &str) -> Option<usize> {
+    let plain = step == "0" || !step.starts_with(['0', '+']);
+    step.parse().ok().filter(|_| plain)
+}
+
+fn whole(value: i64) -> Result<Value, String> {
+    if value.unsigned_abs() <= INTEGER_MAX.unsigned_abs() {
+        Ok(Value::Int(value))
+    } else {
+        Err(too_large(value))
+    }
+}
+
+/// 1.0 and 1 are one JSON number and must have one digest.
+fn number(value: f64) -> Result<Value, String> {
+    if !value.is_finite() {
+        return Err("a number that is not finite".to_owned());
+    }
+    if value.fract() != 0.0 {
+        return Ok(Value::Float(value));
+    }
+    if value.abs() > INTEGER_MAX as f64 {
+        return Err(too_large(value));
+    }
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the bound is checked above"
+    )]
+    Ok(Value::Int(value as i64))
+}
+
+fn too_large(number: impl fmt::Display) -> String {
+    format!("the number {number} is outside ±(2^53−1); write it as text")
+}
+
 impl Serialize for Value {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Null => serializer.serialize_unit(),
-            Self::Bool(value) => serializer.serialize_bool(*value),
-            Self::Int(value) => serializer.serialize_i64(*value),
-            Self::Float(value) => serializer.serialize_f64(*value),
-            Self::Text(value) => serializer.serialize_str(value),
-            Self::List(list) => list.serialize(serializer),
-            Self::Map(map) => map.serialize(serializer),
+        Nested(self, 0).serialize(serializer)
+    }
+}
+
+/// A value and how many arrays and objects stand around it.
+struct Nested<'a>(&'a Value, usize);
+
+impl Serialize for Nested<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self(value, around) = *self;
+        match value {
+            Value::Null => serializer.serialize_unit(),
+            Value::Bool(value) => serializer.serialize_bool(*value),
+            Value::Int(value) => {
+                whole(*value).map_err(ser::Error::custom)?;
+                serializer.serialize_i64(*value)
+            }
+            Value::Float(value) => match number(*value).map_err(ser::Error::custom)? {
+                Value::Int(value) => serializer.serialize_i64(value),
+                _ => serializer.serialize_f64(*value),
+            },
+            Value::Text(value) => serializer.serialize_str(value),
+            Value::List(_) | Value::Map(_) if around >= DEPTH_MAX => {
+                Err(ser::Error::custom(TOO_DEEP))
+            }
+            Value::List(list) => {
+                serializer.collect_seq(list.iter().map(|item| Nested(item, around + 1)))
+            }
+            Value::Map(map) => serializer.collect_map(
+                map.iter()
+                    .map(|(key, item)| (key, Nested(item, around + 1))),
+            ),
         }
     }
 }
@@ -169,7 +232,7 @@ impl Visitor {
         if self.depth < DEPTH_MAX {
             Ok(self.depth + 1)
         } else {
-            Err(E::custom("nested deeper than 64"))
+            Err(E::custom(TOO_DEEP))
         }
     }
 }
@@ -198,42 +261,18 @@ impl<'de> de::Visitor<'de> for Visitor {
     }
 
     fn visit_i64<E: de::Error>(self, value: i64) -> Result<Value, E> {
-        if value.unsigned_abs() <= INTEGER_MAX.unsigned_abs() {
-            Ok(Value::Int(value))
-        } else {
-            Err(E::custom(format_args!(
-                "the integer {value} is outside ±(2^53−1); write it as text"
-            )))
-        }
+        whole(value).map_err(E::custom)
     }
 
     fn visit_u64<E: de::Error>(self, value: u64) -> Result<Value, E> {
         match i64::try_from(value) {
             Ok(value) => self.visit_i64(value),
-            Err(_) => Err(E::custom(format_args!(
-                "the integer {value} is outside ±(2^53−1); write it as text"
-            ))),
+            Err(_) => Err(E::custom(too_large(value))),
         }
     }
 
     fn visit_f64<E: de::Error>(self, value: f64) -> Result<Value, E> {
-        if !value.is_finite() {
-            return Err(E::custom("a number that is not finite"));
-        }
-        // 1.0 and 1 are one JSON number and must have one digest.
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "the bound is checked in the same condition"
-        )]
-        if value.fract() == 0.0 && value.abs() <= INTEGER_MAX as f64 {
-            return Ok(Value::Int(value as i64));
-        }
-        if value.abs() > INTEGER_MAX as f64 && value.fract() == 0.0 {
-            return Err(E::custom(format_args!(
-                "the number {value} is outside ±(2^53−1); write it as text"
-            )));
-        }
-        Ok(Value::Float(value))
+        number(value).map_err(E::custom)
     }
 
     fn visit_str<E>(self, value: &str) -> Result<Value, E> {

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, fmt};
 
 use super::{Delegation, Request, SchemaRef};
 use crate::{
-    budget::{Account, Held, Spent},
+    budget::{Account, Dimension, Held, Spent},
     ids::{RunId, ToolName},
     scope::{Access, Resources},
     units::Timestamp,
@@ -29,14 +29,16 @@ pub enum Field {
     Access,
     /// Resource rules.
     Resources,
-    /// A spent dimension.
-    Budget,
+    /// What is spent: more than the parent has left.
+    Budget(Dimension),
     /// A held limit: concurrency.
     Concurrency,
     /// A held limit: storage.
     Storage,
-    /// Absolute deadline or wall clock.
+    /// The absolute deadline.
     Deadline,
+    /// The span that would end after the latest deadline.
+    WallClock,
     /// Further levels.
     DepthLeft,
     /// Further children.
@@ -62,10 +64,12 @@ impl fmt::Display for Field {
             Self::Tenant => "authority_scope.tenant",
             Self::Access => "authority_scope.access",
             Self::Resources => "authority_scope.resources",
-            Self::Budget => "budget",
+            Self::Budget(operation @ Dimension::Operation(_)) => return operation.fmt(f),
+            Self::Budget(dimension) => return write!(f, "budget.{dimension}"),
             Self::Concurrency => "budget.concurrency",
             Self::Storage => "budget.storage",
             Self::Deadline => "deadline",
+            Self::WallClock => "budget.wall_clock",
             Self::DepthLeft => "depth_left",
             Self::ChildrenLeft => "children_left",
             Self::SpawnPerMinute => "spawn_per_minute",
@@ -281,7 +285,7 @@ impl Delegation {
         if !beyond.is_empty() {
             return refuse(Field::PermittedTools, names(beyond), names(&passable));
         }
-        tools_need_at_most(asked, standing, access)?;
+        tools_need_at_most(Field::PermittedTools, asked, standing, access)?;
         Ok(asked.clone())
     }
 
@@ -298,7 +302,7 @@ impl Delegation {
         if !beyond.is_empty() {
             return refuse(Field::MayDelegate, names(beyond), names(&self.may_delegate));
         }
-        tools_need_at_most(&request.may_delegate, standing, access)?;
+        tools_need_at_most(Field::MayDelegate, &request.may_delegate, standing, access)?;
         Ok(request.may_delegate.clone())
     }
 
@@ -331,16 +335,7 @@ impl Delegation {
         let asked = request.spent(standing.share);
         match standing.account.affords(&asked) {
             Ok(()) => Ok(asked),
-            Err(over) => {
-                let Err(widening) = refuse::<()>(
-                    Field::Budget,
-                    format!("{} {}", over.asked, over.dimension),
-                    over.left,
-                ) else {
-                    return Ok(asked);
-                };
-                Err(widening)
-            }
+            Err(over) => refuse(Field::Budget(over.dimension), over.asked, over.left),
         }
     }
 
@@ -352,14 +347,14 @@ impl Delegation {
         if standing.children_made >= had.children_left {
             return refuse(
                 Field::ChildrenLeft,
-                standing.children_made + 1,
+                u64::from(standing.children_made) + 1,
                 had.children_left,
             );
         }
         if standing.made_within_minute >= had.spawn_per_minute {
             return refuse(
                 Field::SpawnPerMinute,
-                standing.made_within_minute + 1,
+                u64::from(standing.made_within_minute) + 1,
                 had.spawn_per_minute,
             );
         }
@@ -399,7 +394,7 @@ impl Delegation {
         };
         match request.budget.wall_clock {
             Some(span) if now.plus(span) > latest => {
-                refuse(Field::Deadline, now.plus(span), latest)
+                refuse(Field::WallClock, now.plus(span), latest)
             }
             Some(span) => Ok(explicit.min(now.plus(span))),
             None => Ok(explicit),
@@ -408,13 +403,14 @@ impl Delegation {
 }
 
 fn tools_need_at_most(
+    field: Field,
     tools: &BTreeSet<ToolName>,
     standing: &Standing<'_>,
     access: Access,
 ) -> Result<(), Widening> {
     for tool in tools {
         let Some(needed) = (standing.tool_access)(tool) else {
-            return refuse(Field::PermittedTools, tool, "no tool of that name");
+            return refuse(field, tool, "no tool of that name");
         };
         if needed > access {
             return refuse(Field::Access, format!("{needed} for {tool}"), access);

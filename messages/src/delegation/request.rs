@@ -1,11 +1,11 @@
 //! What a parent asks for a child, as people write it. Authority comes only from what [`super::Delegation::narrow`] makes of it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    budget::Spent,
+    budget::{Spent, counted},
     ids::{RunId, TenantId, ToolName},
     scope::{Access, Operation, Pattern},
     units::{Bytes, MicroUsd, Millis, Timestamp},
@@ -48,7 +48,7 @@ pub struct Request {
     pub budget: BudgetRequest,
     /// How many operations of each class; absent: an equal share.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub operations: Option<std::collections::BTreeMap<Operation, u64>>,
+    pub operations: Option<BTreeMap<Operation, u64>>,
     /// Absolute. Absent: the parent's less its join reserve.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Timestamp>,
@@ -129,10 +129,7 @@ impl Request {
             tokens: self.budget.tokens.unwrap_or(share.tokens),
             cost: self.budget.cost.map_or(share.cost, |money| money.0),
             network: self.budget.network.map_or(share.network, |bytes| bytes.0),
-            operations: self
-                .operations
-                .clone()
-                .unwrap_or_else(|| share.operations.clone()),
+            operations: counted(self.operations.as_ref().unwrap_or(&share.operations)),
         }
     }
 }
