@@ -1,4 +1,6 @@
 //! The integration tests of this crate, in one binary.
 
 mod dependencies;
+mod golden;
+mod samples;
 mod tidy;

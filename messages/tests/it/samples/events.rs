@@ -1,0 +1,463 @@
+//! The events, group by group.
+
+use coppice_messages::{
+    Digest, Dimension, Event, Millis, Operation, Payload, Spent, Value,
+    delegation::{AuthorityScope, BudgetRequest, Request},
+    event::{budget, check, child, effect, join, model, node, run, system},
+    ids::{EffectKey, RunId},
+};
+
+use super::{all_named, at, blob, inline, named, root, schema, spent, value};
+
+/// Every sample, in the order of the catalogue.
+pub fn events() -> Vec<Event> {
+    let mut all: Vec<Event> = Vec::new();
+    all.extend(run_events().into_iter().map(Event::Run));
+    all.extend(node_events().into_iter().map(Event::Node));
+    all.extend(child_events().into_iter().map(Event::Child));
+    all.extend(join_events().into_iter().map(Event::Join));
+    all.extend(model_events().into_iter().map(Event::Model));
+    all.extend(effect_events().into_iter().map(Event::Effect));
+    all.extend(outcome_events().into_iter().map(Event::Effect));
+    all.extend(check_events().into_iter().map(Event::Check));
+    all.extend(budget_events().into_iter().map(Event::Budget));
+    all.extend(system_events().into_iter().map(Event::System));
+    all
+}
+
+fn child_run() -> RunId {
+    RunId::child(&named("run_85a"), &named("research"), 2)
+}
+
+fn key() -> EffectKey {
+    EffectKey::derive(
+        &named("acme"),
+        &named("create_ticket"),
+        &named("run_85a"),
+        "REQ-1",
+    )
+}
+
+fn run_events() -> Vec<run::Event> {
+    let opened = run::Opened {
+        contract: Digest::of(b"contract"),
+        topology: Digest::of(b"topology"),
+        release: Digest::of(b"release"),
+        tools: [(named("read_incident"), Digest::of(b"read_incident"))].into(),
+        program: run::Program::Topology {
+            name: "incident-comparison".into(),
+        },
+        path: "root".into(),
+        envelope: root(),
+        input: inline(),
+        lineage: named("run_85a"),
+        labels: [("team".to_owned(), "support".to_owned())].into(),
+    };
+    let as_child = run::Opened {
+        program: run::Program::Agent {
+            agent: named("researcher"),
+            slot: named("research"),
+            ordinal: 2,
+        },
+        path: "root/research[2]".into(),
+        input: blob(),
+        labels: [].into(),
+        ..opened.clone()
+    };
+    let ended = |reason| run::Ended {
+        reason,
+        class: None,
+        message: String::new(),
+        answer: None,
+        evidence: vec![],
+        usage: Spent::default(),
+        in_doubt: vec![],
+    };
+    let mut all = vec![
+        run::Event::Opened(Box::new(opened)),
+        run::Event::Opened(Box::new(as_child)),
+    ];
+    for why in [
+        run::ClaimReason::Start,
+        run::ClaimReason::Restart,
+        run::ClaimReason::Failover,
+    ] {
+        let owner = named("host-1");
+        all.push(run::Event::Claimed(run::Claimed { owner, why }));
+    }
+    all.push(run::Event::Ended(run::Ended {
+        class: Some("result_invalid".into()),
+        message: "the answer lacks a field".into(),
+        answer: Some(inline()),
+        evidence: vec![12, 14],
+        usage: spent(),
+        in_doubt: vec![key()],
+        ..ended(run::Reason::Succeeded)
+    }));
+    for reason in [
+        run::Reason::Failed,
+        run::Reason::Refused,
+        run::Reason::Cancelled,
+        run::Reason::TimedOut,
+        run::Reason::BudgetExhausted,
+        run::Reason::NeedsHuman,
+    ] {
+        all.push(run::Event::Ended(ended(reason)));
+    }
+    all
+}
+
+fn node_events() -> Vec<node::Event> {
+    let ended = |outcome| {
+        node::Event::Ended(node::Ended {
+            node: named("gather"),
+            visit: 1,
+            outcome,
+        })
+    };
+    vec![
+        node::Event::Started(node::Started {
+            node: named("gather"),
+            visit: 1,
+        }),
+        ended(node::Outcome::Done),
+        ended(node::Outcome::Failed {
+            class: "join_not_met".into(),
+            message: "one of two slots failed".into(),
+        }),
+    ]
+}
+
+fn child_events() -> Vec<child::Event> {
+    let child = child_run();
+    let returned = |class, answer| {
+        child::Event::Returned(child::Returned {
+            child: child_run(),
+            reason: run::Reason::Succeeded,
+            class,
+            answer,
+            commit: Digest::of(b"the last commit of the child"),
+        })
+    };
+    let crashed = |restart_at| {
+        child::Event::Crashed(child::Crashed {
+            child: child_run(),
+            why: "killed".into(),
+            restart_at,
+        })
+    };
+    vec![
+        child::Event::Delegated(Box::new(child::Delegated {
+            node: named("gather"),
+            slot: named("research"),
+            ordinal: 2,
+            agent: named("researcher"),
+            item: Payload::Inline("incident_104".into()),
+            envelope: root(),
+        })),
+        crashed(Some(at(9))),
+        crashed(None),
+        child::Event::Restarted(child::Restarted {
+            child: child.clone(),
+            nth: 1,
+        }),
+        child::Event::GivenUp(child::GivenUp {
+            child: child.clone(),
+            why: "3 restarts within 1m".into(),
+        }),
+        returned(None, Some(inline())),
+        returned(Some("deadline".into()), None),
+        child::Event::Rejected(child::Rejected {
+            child: child.clone(),
+            schema: named("incident_comparison_v2"),
+            why: "/summary is missing".into(),
+        }),
+        child::Event::Settled(child::Settled {
+            child,
+            charged: Spent::step(),
+            returned: spent().less(&Spent::step()),
+        }),
+    ]
+}
+
+fn join_events() -> Vec<join::Event> {
+    vec![
+        join::Event::Opened(join::Opened {
+            node: named("gather"),
+            slot: named("research"),
+            first: 1,
+            members: 6,
+        }),
+        join::Event::Decided(join::Decided {
+            node: named("gather"),
+            outcomes: vec![
+                join::SlotOutcome::Ended(run::Reason::TimedOut),
+                join::SlotOutcome::ResultInvalid,
+                join::SlotOutcome::Unreachable,
+                join::SlotOutcome::Skipped,
+                join::SlotOutcome::Open,
+            ],
+            rule: "all, on failure collect".into(),
+            met: false,
+        }),
+    ]
+}
+
+fn request() -> Request {
+    Request {
+        parent_run_id: Some(named("run_85a")),
+        child_run_id: Some(child_run()),
+        objective: "Summarise".into(),
+        input_refs: all_named(&["incident_104"]),
+        permitted_tools: Some(all_named(&["read_incident"])),
+        may_delegate: all_named(&["search_runbook"]),
+        authority_scope: AuthorityScope {
+            tenant: Some(named("acme")),
+            access: coppice_messages::Access::ReadOnly,
+            resources: all_named(&["desk/open/*"]),
+            deny: all_named(&["desk/open/1"]),
+        },
+        budget: BudgetRequest {
+            steps: Some(12),
+            tokens: Some(18_000),
+            cost: Some(coppice_messages::MicroUsd(10_000)),
+            network: Some(coppice_messages::Bytes(4096)),
+            storage: Some(coppice_messages::Bytes(0)),
+            concurrency: Some(1),
+            wall_clock: Some(Millis(300_000)),
+        },
+        operations: Some([(Operation::Read, 3)].into()),
+        deadline: Some(at(600)),
+        result_schema: Some(schema().name),
+        completion: "return evidence for every difference".into(),
+        return_owner: Some(named("run_85a")),
+        depth_left: 1,
+        children_left: 2,
+        spawn_per_minute: Some(2),
+        join_reserve: Millis(1000),
+    }
+}
+
+fn model_events() -> Vec<model::Event> {
+    let proposals = [
+        model::Proposal::Say("I look at both records first.".into()),
+        model::Proposal::Call {
+            tool: named("read_incident"),
+            arguments: inline(),
+        },
+        model::Proposal::Delegate {
+            agent: named("researcher"),
+            items: vec!["incident_104".into(), value()],
+            delegation: Box::new(request()),
+        },
+        model::Proposal::Answer(blob()),
+    ];
+    let mut all = vec![model::Event::Asked(model::Asked {
+        node: named("loop"),
+        call: 1,
+        agent: named("researcher"),
+        route: "scripted/summarise".into(),
+        context: Digest::of(b"context"),
+        reserved: spent(),
+    })];
+    all.extend(proposals.into_iter().map(|proposal| {
+        model::Event::Proposed(model::Proposed {
+            node: named("loop"),
+            call: 1,
+            proposal,
+            usage: spent(),
+            latency_ms: 850,
+        })
+    }));
+    all.push(model::Event::Failed(model::Failed {
+        node: named("loop"),
+        call: 2,
+        class: "rate_limited".into(),
+        message: "try again in 2s".into(),
+        usage: Spent::step(),
+    }));
+    all.push(model::Event::Refused(model::Refused {
+        node: named("loop"),
+        call: 3,
+        path: "budget.steps".into(),
+        why: "asked 900, the parent has 88".into(),
+    }));
+    all
+}
+
+fn effect_events() -> Vec<effect::Event> {
+    vec![
+        effect::Event::Intended(Box::new(effect::Intended {
+            key: key(),
+            node: named("file"),
+            call: 0,
+            tool: named("create_ticket"),
+            tool_digest: Digest::of(b"create_ticket"),
+            operation: Operation::Create,
+            arguments: inline(),
+            action: Digest::of(b"action"),
+            attempt: 1,
+            send_by: at(30),
+            reserved: spent(),
+        })),
+        effect::Event::NotSent(effect::NotSent {
+            key: key(),
+            attempt: 1,
+            why: "connection refused".into(),
+        }),
+        effect::Event::Lost(effect::Lost {
+            what: effect::LostCall::Read {
+                key: key(),
+                attempt: 1,
+            },
+            charged: spent(),
+        }),
+        effect::Event::Lost(effect::Lost {
+            what: effect::LostCall::Model {
+                node: named("loop"),
+                call: 2,
+            },
+            charged: spent(),
+        }),
+        effect::Event::Unknown(effect::Unknown {
+            key: key(),
+            attempt: 1,
+            why: "timeout after 5s".into(),
+        }),
+        effect::Event::Escalated(effect::Escalated {
+            key: key(),
+            why: "the desk has no look-up; see ticket list".into(),
+        }),
+        effect::Event::Withdrawn(effect::Withdrawn {
+            key: key(),
+            attempt: 2,
+            why: "the queue is closed".into(),
+        }),
+        effect::Event::Conflicted(effect::Conflicted {
+            key: key(),
+            had: Digest::of(b"had"),
+            asked: Digest::of(b"asked"),
+        }),
+    ]
+}
+
+fn receipt() -> effect::Receipt {
+    effect::Receipt {
+        id: Some("T-1".into()),
+        version: Some("1".into()),
+        result: Digest::of(b"result"),
+    }
+}
+
+fn outcome_events() -> Vec<effect::Event> {
+    let landed = |receipt, result, value| {
+        effect::Event::Landed(effect::Landed {
+            key: key(),
+            attempt: 1,
+            receipt,
+            result,
+            value,
+            usage: spent(),
+        })
+    };
+    let unusable = || (effect::Receipt::default(), Payload::Inline(Value::Null));
+    let reconciled = |outcome, source| {
+        effect::Event::Reconciled(effect::Reconciled {
+            key: key(),
+            attempt: 1,
+            outcome,
+            source,
+            usage: spent(),
+        })
+    };
+    let retryable = |retry_after| {
+        effect::Event::Retryable(effect::Retryable {
+            key: key(),
+            attempt: 1,
+            code: "429".into(),
+            retry_after,
+            usage: Spent::step(),
+        })
+    };
+    let (nothing, null) = unusable();
+    vec![
+        landed(receipt(), effect::ResultCheck::Ok, inline()),
+        landed(
+            nothing.clone(),
+            effect::ResultCheck::OutputInvalid,
+            null.clone(),
+        ),
+        landed(nothing, effect::ResultCheck::OutputTooLarge, null),
+        effect::Event::Declined(effect::Declined {
+            key: key(),
+            attempt: 1,
+            code: "409 key_conflict".into(),
+            message: "the key is used".into(),
+            usage: Spent::step(),
+        }),
+        retryable(Some(Millis(2000))),
+        retryable(None),
+        reconciled(
+            effect::ReconciledOutcome::Landed {
+                receipt: receipt(),
+                result: effect::ResultCheck::Ok,
+                value: blob(),
+            },
+            effect::Source::Lookup,
+        ),
+        reconciled(
+            effect::ReconciledOutcome::NotHappened,
+            effect::Source::Answer,
+        ),
+    ]
+}
+
+fn check_events() -> Vec<check::Event> {
+    vec![
+        check::Event::Passed(check::Passed {
+            node: named("done"),
+            check: "1".into(),
+            seen: inline(),
+        }),
+        check::Event::Failed(check::Failed {
+            node: named("done"),
+            check: "schema".into(),
+            expected: "/ticket is text".into(),
+            seen: blob(),
+        }),
+    ]
+}
+
+fn budget_events() -> Vec<budget::Event> {
+    Spent::dimensions()
+        .map(|dimension: Dimension| {
+            budget::Event::Exhausted(budget::Exhausted {
+                dimension,
+                asked: 2,
+                left: 1,
+            })
+        })
+        .collect()
+}
+
+fn system_events() -> Vec<system::Event> {
+    let injected = |run| {
+        system::Event::FaultInjected(system::FaultInjected {
+            address: "kill run_85a@effect.intended".into(),
+            run,
+            noted_at: at(3),
+        })
+    };
+    vec![
+        system::Event::HostStarted(system::HostStarted {
+            host: named("host-1"),
+            version: "0.1.0".into(),
+            pid: 4711,
+        }),
+        system::Event::HostStopped(system::HostStopped {
+            host: named("host-1"),
+        }),
+        injected(Some(named("run_85a"))),
+        injected(None),
+    ]
+}
