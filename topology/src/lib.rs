@@ -2,10 +2,18 @@
 //!
 //! Pure: documents come in as bytes, time never comes in at all.
 
+pub mod bundle;
+mod check;
+pub mod document;
 pub mod expr;
+pub mod load;
 pub mod node;
 pub mod plan;
 pub mod script;
 pub mod tool;
 
-pub use self::plan::{Graph, Manifest, Plan};
+pub use self::{
+    bundle::{Bundle, CompileError, Document, DocumentKind, Documents, bundle, compile},
+    load::{Diagnostic, Diagnostics},
+    plan::{Graph, Manifest, Plan},
+};

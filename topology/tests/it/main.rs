@@ -1,0 +1,4 @@
+//! Tests of the public face of the crate.
+
+mod files;
+mod library;
