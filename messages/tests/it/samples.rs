@@ -14,6 +14,7 @@ use coppice_messages::{
         TaskBoundary, Termination,
     },
     delegation::{Root, SchemaRef},
+    event::model,
     ids::{RunId, TenantId, TreeId},
     scope::Resources,
 };
@@ -198,4 +199,15 @@ pub fn entry((place, event): (usize, Event)) -> Entry {
         _ => None,
     };
     Entry { cause, event }
+}
+
+/// A model's answer of this value.
+pub fn answer_of(value: Value) -> Event {
+    Event::Model(model::Event::Proposed(model::Proposed {
+        node: named("loop"),
+        call: 1,
+        proposal: model::Proposal::Answer(Payload::Inline(value)),
+        usage: Spent::step(),
+        latency_ms: 1,
+    }))
 }

@@ -108,11 +108,12 @@ fn run_events() -> Vec<run::Event> {
 }
 
 fn node_events() -> Vec<node::Event> {
-    let ended = |outcome| {
+    let ended = |outcome, effect| {
         node::Event::Ended(node::Ended {
             node: named("gather"),
             visit: 1,
             outcome,
+            effect,
         })
     };
     vec![
@@ -120,11 +121,15 @@ fn node_events() -> Vec<node::Event> {
             node: named("gather"),
             visit: 1,
         }),
-        ended(node::Outcome::Done),
-        ended(node::Outcome::Failed {
-            class: "join_not_met".into(),
-            message: "one of two slots failed".into(),
-        }),
+        ended(node::Outcome::Done, None),
+        ended(node::Outcome::Done, Some(key())),
+        ended(
+            node::Outcome::Failed {
+                class: "join_not_met".into(),
+                message: "one of two slots failed".into(),
+            },
+            None,
+        ),
     ]
 }
 
