@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, fmt};
 
 use super::{Delegation, Request, SchemaRef};
 use crate::{
-    budget::{Account, Dimension, Held, Spent},
+    budget::{Account, Dimension, Held, Overdrawn, Spent},
     ids::{RunId, ToolName},
     scope::{Access, Resources},
     units::Timestamp,
@@ -29,8 +29,10 @@ pub enum Field {
     Access,
     /// Resource rules.
     Resources,
-    /// What is spent: more than the parent has left.
-    Budget(Dimension),
+    /// A dimension that is spent: steps, tokens, cost, network.
+    Budget,
+    /// Operations of a class.
+    Operations,
     /// A held limit: concurrency.
     Concurrency,
     /// A held limit: storage.
@@ -63,9 +65,9 @@ impl fmt::Display for Field {
             Self::MayDelegate => "may_delegate",
             Self::Tenant => "authority_scope.tenant",
             Self::Access => "authority_scope.access",
-            Self::Resources => "authority_scope.resources",
-            Self::Budget(operation @ Dimension::Operation(_)) => return operation.fmt(f),
-            Self::Budget(dimension) => return write!(f, "budget.{dimension}"),
+            Self::Resources => "resources",
+            Self::Budget => "budget",
+            Self::Operations => "operations",
             Self::Concurrency => "budget.concurrency",
             Self::Storage => "budget.storage",
             Self::Deadline => "deadline",
@@ -307,7 +309,7 @@ impl Delegation {
     }
 
     fn resources_within(&self, request: &Request) -> Result<Resources, Widening> {
-        let asked = &request.authority_scope.resources;
+        let asked = &request.resources;
         let beyond: Vec<_> = asked
             .iter()
             .filter(|asked| !self.resources.allow.iter().any(|had| had.covers(asked)))
@@ -319,12 +321,7 @@ impl Delegation {
                 names(&self.resources.allow),
             );
         }
-        let deny = self
-            .resources
-            .deny
-            .union(&request.authority_scope.deny)
-            .cloned()
-            .collect();
+        let deny = self.resources.deny.union(&request.deny).cloned().collect();
         Ok(Resources {
             allow: asked.clone(),
             deny,
@@ -335,7 +332,17 @@ impl Delegation {
         let asked = request.spent(standing.share);
         match standing.account.affords(&asked) {
             Ok(()) => Ok(asked),
-            Err(over) => refuse(Field::Budget(over.dimension), over.asked, over.left),
+            Err(Overdrawn {
+                dimension,
+                asked,
+                left,
+            }) => {
+                let (field, what) = match dimension {
+                    Dimension::Operation(class) => (Field::Operations, class.to_string()),
+                    _ => (Field::Budget, dimension.to_string()),
+                };
+                refuse(field, format!("{asked} {what}"), format!("{left} left"))
+            }
         }
     }
 

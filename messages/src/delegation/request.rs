@@ -43,6 +43,12 @@ pub struct Request {
     /// Absent: no access.
     #[serde(default)]
     pub authority_scope: AuthorityScope,
+    /// At most what the parent's rules cover; absent: none.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub resources: BTreeSet<Pattern>,
+    /// Beside the parent's denies, which are inherited.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub deny: BTreeSet<Pattern>,
     /// Absent dimensions get an equal share of what the parent has left.
     #[serde(default)]
     pub budget: BudgetRequest,
@@ -75,7 +81,7 @@ pub struct Request {
     pub join_reserve: Millis,
 }
 
-/// Tenant, access and resources.
+/// Tenant and access.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AuthorityScope {
@@ -85,12 +91,6 @@ pub struct AuthorityScope {
     /// At most the parent's.
     #[serde(default)]
     pub access: Access,
-    /// At most what the parent's rules cover; absent: none.
-    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
-    pub resources: BTreeSet<Pattern>,
-    /// Beside the parent's denies, which are inherited.
-    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
-    pub deny: BTreeSet<Pattern>,
 }
 
 /// Amounts asked for. An absent one is filled in before narrowing (spent) or zero (held).

@@ -219,9 +219,9 @@ fn request() -> Request {
         authority_scope: AuthorityScope {
             tenant: Some(named("acme")),
             access: coppice_messages::Access::ReadOnly,
-            resources: all_named(&["desk/open/*"]),
-            deny: all_named(&["desk/open/1"]),
         },
+        resources: all_named(&["desk/open/*"]),
+        deny: all_named(&["desk/open/1"]),
         budget: BudgetRequest {
             steps: Some(12),
             tokens: Some(18_000),
