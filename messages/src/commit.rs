@@ -275,3 +275,24 @@ impl Header {
         self.seq.saturating_add(self.events.len() as u64)
     }
 }
+
+impl Entry {
+    /// How many bytes this event takes in a commit, without encoding it into memory.
+    #[must_use]
+    pub fn encoded_len(&self) -> usize {
+        struct Count(usize);
+        impl std::io::Write for Count {
+            fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+                self.0 += bytes.len();
+                Ok(bytes.len())
+            }
+            fn flush(&mut self) -> std::io::Result<()> {
+                Ok(())
+            }
+        }
+        let mut count = Count(0);
+        // Counting cannot fail; an entry that cannot be encoded is refused where its commit is.
+        let _ = rmp_serde::encode::write_named(&mut count, self);
+        count.0
+    }
+}

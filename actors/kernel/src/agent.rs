@@ -1,0 +1,539 @@
+//! The loop of an agent node: ask, take the proposal as data, check it, act, ask again (`spec/run.md` 2).
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use coppice_messages::{
+    Digest, Event, Payload, Spent, Value,
+    digest::LengthPrefixed,
+    event::{
+        check,
+        effect::{self, Lost, LostCall},
+        join, model,
+        model::{Asked, Failed, Proposal, Proposed, Refused},
+    },
+    ids::{EffectKey, NodeName, SlotName},
+};
+use coppice_topology::node::{AgentLoop, Kind};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    child::Group,
+    command::{CheckId, ModelOutcome, Refusal},
+    duty::Duty,
+    effect::{Resolution, event_done, exhausted},
+    limits::CHILDREN_MAX,
+    progress::{ended, failed},
+    state::{Meta, State, Turn},
+};
+
+/// The loops of this run's agent nodes.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct Agents(BTreeMap<NodeName, AgentState>);
+
+/// One loop.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct AgentState {
+    pub(crate) turns: Arc<Vec<Turned>>,
+    phase: Phase,
+    call: u32,
+    failures: u32,
+}
+
+/// One finished call of the model, with what came of it: what the next call is shown.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Turned {
+    /// Which call.
+    pub call: u32,
+    /// What the model proposed; none when the call failed.
+    pub proposal: Option<Proposal>,
+    /// What came of it: a tool's result, the children's results, or why it was refused. Untrusted data.
+    pub result: Option<Payload>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+enum Phase {
+    Idle,
+    Asking(Arc<Asked>),
+    /// The proposal is recorded and not yet acted upon, or is being carried out.
+    Acting(Option<EffectKey>),
+    Delegating(SlotName),
+    Answered(Payload),
+}
+
+impl Agents {
+    pub(crate) fn names(&self) -> impl Iterator<Item = NodeName> {
+        self.0.keys().cloned()
+    }
+
+    pub(crate) fn asking(&self, node: &NodeName) -> Option<(&AgentState, Arc<Asked>)> {
+        let agent = self.0.get(node)?;
+        if let Phase::Asking(asked) = &agent.phase {
+            Some((agent, asked.clone()))
+        } else {
+            None
+        }
+    }
+
+    pub(crate) fn none_asking(&self) -> bool {
+        !self
+            .0
+            .values()
+            .any(|agent| matches!(agent.phase, Phase::Asking(_)))
+    }
+
+    pub(crate) fn answer(&self, node: &NodeName) -> Option<&Payload> {
+        if let Phase::Answered(answer) = &self.0.get(node)?.phase {
+            Some(answer)
+        } else {
+            None
+        }
+    }
+
+    /// The proposed call became an intent.
+    pub(crate) fn acting(&mut self, node: &NodeName, call: u32, key: EffectKey) {
+        if let Some(agent) = self.0.get_mut(node).filter(|agent| agent.call == call) {
+            agent.phase = Phase::Acting(Some(key));
+        }
+    }
+
+    /// A join was opened for the children that this agent proposed.
+    pub(crate) fn delegating(&mut self, node: &NodeName, slot: &SlotName) {
+        if let Some(agent) = self.0.get_mut(node) {
+            agent.phase = Phase::Delegating(slot.clone());
+        }
+    }
+
+    /// What the model proposed in its last finished call.
+    pub(crate) fn last_proposal(&self, node: &NodeName) -> Option<&Proposal> {
+        self.0.get(node)?.turns.last()?.proposal.as_ref()
+    }
+}
+
+impl AgentState {
+    fn last_turn(&mut self) -> Option<&mut Turned> {
+        Arc::make_mut(&mut self.turns).last_mut()
+    }
+}
+
+/// The slot of the children that call `call` of an agent node proposed.
+pub(crate) fn slot_of(node: &NodeName, call: u32) -> Option<SlotName> {
+    let suffix = format!("-{call}");
+    let stem: String = node.as_str().chars().take(32 - suffix.len()).collect();
+    format!("{stem}{suffix}").parse().ok()
+}
+
+impl State {
+    pub(crate) fn advance_agent(
+        &self,
+        node: &NodeName,
+        body: &AgentLoop,
+        turn: &Turn<'_>,
+    ) -> Vec<Event> {
+        let Some(agent) = self.agents.0.get(node) else {
+            return self.ask(node, body, 1, &[], turn);
+        };
+        if agent.failures >= self.plan.contract.termination.consecutive_failures.max(1) {
+            let message = format!("{} failures in a row of {}", agent.failures, body.agent);
+            return vec![failed(node, "repeated_failure", message)];
+        }
+        match &agent.phase {
+            Phase::Asking(_) => Vec::new(),
+            Phase::Idle => self.ask(node, body, agent.call, &agent.turns, turn),
+            Phase::Answered(_) => vec![ended(node, event_done(), None)],
+            Phase::Acting(None) => self.act(node, agent, turn),
+            Phase::Acting(Some(key)) => self.acted(node, body, agent, key, turn),
+            Phase::Delegating(slot) => self.delegated(node, body, agent, slot, turn),
+        }
+    }
+
+    fn ask(
+        &self,
+        node: &NodeName,
+        body: &AgentLoop,
+        call: u32,
+        turns: &[Turned],
+        turn: &Turn<'_>,
+    ) -> Vec<Event> {
+        let Some(agent) = self.plan.agents.get(&body.agent) else {
+            return vec![failed(
+                node,
+                "result_invalid",
+                format!("the release has no agent {}", body.agent),
+            )];
+        };
+        let input = match body.input.resolve(&self.scope(turn)) {
+            Ok(input) => input,
+            Err(dangling) => {
+                return vec![failed(node, "result_invalid", format!("input: {dangling}"))];
+            }
+        };
+        let reserved = Spent {
+            tokens: agent.tokens_per_call,
+            ..Spent::step()
+        };
+        if let Err(over) = self.account.affords(&reserved) {
+            return vec![exhausted(over)];
+        }
+        let asked = Asked {
+            node: node.clone(),
+            call,
+            agent: body.agent.clone(),
+            route: agent.model.clone(),
+            context: context_digest(&input, turns),
+            reserved,
+        };
+        vec![Event::Model(model::Event::Asked(asked))]
+    }
+
+    /// Acts on a recorded proposal.
+    fn act(&self, node: &NodeName, agent: &AgentState, turn: &Turn<'_>) -> Vec<Event> {
+        match agent
+            .turns
+            .last()
+            .and_then(|turned| turned.proposal.as_ref())
+        {
+            Some(Proposal::Call { tool, arguments }) => {
+                match self.intend(node, agent.call, tool, arguments.clone(), turn) {
+                    Ok(intended) => vec![intended],
+                    Err(budget @ Event::Budget(_)) => vec![budget],
+                    Err(Event::Node(coppice_messages::event::node::Event::Ended(end))) => {
+                        let why = match end.outcome {
+                            coppice_messages::event::node::Outcome::Failed { message, .. } => {
+                                message
+                            }
+                            coppice_messages::event::node::Outcome::Done => {
+                                "this operation is done already".to_owned()
+                            }
+                        };
+                        vec![refused(node, agent.call, "/tool", why)]
+                    }
+                    Err(conflict) => {
+                        vec![
+                            conflict,
+                            refused(
+                                node,
+                                agent.call,
+                                "/arguments",
+                                "the key stands for other arguments".to_owned(),
+                            ),
+                        ]
+                    }
+                }
+            }
+            Some(Proposal::Delegate {
+                agent: to,
+                items,
+                delegation,
+            }) => self.open_delegation(node, agent.call, to, items, delegation, turn),
+            Some(Proposal::Say(_) | Proposal::Answer(_)) | None => Vec::new(),
+        }
+    }
+
+    /// The effect of a proposed call: once it is resolved the model is asked again and shown the result.
+    fn acted(
+        &self,
+        node: &NodeName,
+        body: &AgentLoop,
+        agent: &AgentState,
+        key: &EffectKey,
+        turn: &Turn<'_>,
+    ) -> Vec<Event> {
+        let Some(effect) = self.effects.get(key) else {
+            return Vec::new();
+        };
+        let result = match self.resolution(effect) {
+            Resolution::Pending => return Vec::new(),
+            Resolution::Value(value) => value,
+            Resolution::Failed { class, message } => failure_shown(class, &message),
+        };
+        self.ask_after(node, body, agent, result, turn)
+    }
+
+    fn delegated(
+        &self,
+        node: &NodeName,
+        body: &AgentLoop,
+        agent: &AgentState,
+        slot: &SlotName,
+        turn: &Turn<'_>,
+    ) -> Vec<Event> {
+        match self.children.group(slot).map(Group::is_decided) {
+            Some(true) => {
+                self.ask_after(node, body, agent, self.children.group_payload(slot), turn)
+            }
+            Some(false) | None => self.advance_proposed_children(node, slot, turn),
+        }
+    }
+
+    fn ask_after(
+        &self,
+        node: &NodeName,
+        body: &AgentLoop,
+        agent: &AgentState,
+        result: Payload,
+        turn: &Turn<'_>,
+    ) -> Vec<Event> {
+        let mut turns = agent.turns.as_ref().clone();
+        if let Some(last) = turns.last_mut() {
+            last.result = Some(result);
+        }
+        self.ask(node, body, agent.call + 1, &turns, turn)
+    }
+
+    /// What an agent node works on.
+    #[must_use]
+    pub fn agent_input(&self, node: &NodeName, turn: &Turn<'_>) -> Option<Value> {
+        let Some(Kind::Agent(body)) = self.kind(node) else {
+            return None;
+        };
+        body.input.resolve(&self.scope(turn)).ok()
+    }
+
+    pub(crate) fn decide_model(
+        &self,
+        node: &NodeName,
+        call: u32,
+        outcome: ModelOutcome,
+    ) -> Result<Vec<Event>, Refusal> {
+        let not_open = || Refusal::NotOpen(format!("call {call} of node {node}"));
+        let (_, asked) = self
+            .agents
+            .asking(node)
+            .filter(|(_, asked)| asked.call == call)
+            .ok_or_else(not_open)?;
+        let node = node.clone();
+        Ok(match outcome {
+            ModelOutcome::Failed {
+                class,
+                message,
+                usage,
+            } => {
+                vec![Event::Model(model::Event::Failed(Failed {
+                    node,
+                    call,
+                    class,
+                    message,
+                    usage,
+                }))]
+            }
+            ModelOutcome::Proposed {
+                proposal,
+                answer_valid,
+                usage,
+                latency,
+            } => {
+                let answer = if let Proposal::Answer(answer) = &proposal {
+                    Some(answer.clone())
+                } else {
+                    None
+                };
+                let proposed = Proposed {
+                    node: node.clone(),
+                    call,
+                    proposal,
+                    usage,
+                    latency_ms: latency.0,
+                };
+                let mut events = vec![Event::Model(model::Event::Proposed(proposed))];
+                match (answer, answer_valid) {
+                    (Some(answer), Ok(())) => events.push(schema_met(&node, &answer, &asked)),
+                    (Some(_), Err((path, why))) => events.push(refused(&node, call, &path, why)),
+                    (None, _) => {}
+                }
+                events
+            }
+        })
+    }
+
+    /// What a claim makes of model calls that were under way.
+    pub(crate) fn claim_models(&self) -> impl Iterator<Item = Event> {
+        self.agents.0.iter().filter_map(|(node, agent)| {
+            let Phase::Asking(asked) = &agent.phase else {
+                return None;
+            };
+            let what = LostCall::Model {
+                node: node.clone(),
+                call: asked.call,
+            };
+            Some(Event::Effect(effect::Event::Lost(Lost {
+                what,
+                charged: asked.reserved.clone(),
+            })))
+        })
+    }
+
+    pub(crate) fn evolve_lost_model(
+        &mut self,
+        node: &NodeName,
+        charged: &Spent,
+        touched: &mut Vec<Duty>,
+    ) {
+        if let Some((_, asked)) = self.agents.asking(node) {
+            self.charge(&asked.reserved, charged);
+        }
+        if let Some(agent) = self.agents.0.get_mut(node) {
+            agent.phase = Phase::Idle;
+        }
+        touched.push(Duty::Model(node.clone()));
+    }
+
+    fn charge(&mut self, reserved: &Spent, usage: &Spent) {
+        self.account.calls = self.account.calls.less(reserved);
+        self.account.used = self.account.used.plus(usage);
+    }
+
+    pub(crate) fn evolve_model(&mut self, event: &model::Event, _: Meta, touched: &mut Vec<Duty>) {
+        match event {
+            model::Event::Asked(asked) => self.evolve_asked(asked, touched),
+            model::Event::Proposed(proposed) => {
+                self.end_call(&proposed.node, &proposed.usage, touched);
+                if let Some(agent) = self.agents.0.get_mut(&proposed.node) {
+                    let proposal = proposed.proposal.clone();
+                    match &proposal {
+                        Proposal::Answer(answer) => agent.phase = Phase::Answered(answer.clone()),
+                        Proposal::Say(_) => agent.next_call(),
+                        Proposal::Call { .. } | Proposal::Delegate { .. } => {
+                            agent.phase = Phase::Acting(None)
+                        }
+                    }
+                    let turned = Turned {
+                        call: proposed.call,
+                        proposal: Some(proposal),
+                        result: None,
+                    };
+                    Arc::make_mut(&mut agent.turns).push(turned);
+                }
+            }
+            model::Event::Failed(failed) => {
+                self.end_call(&failed.node, &failed.usage, touched);
+                if let Some(agent) = self.agents.0.get_mut(&failed.node) {
+                    let result = Some(failure_shown(&failed.class, &failed.message));
+                    Arc::make_mut(&mut agent.turns).push(Turned {
+                        call: failed.call,
+                        proposal: None,
+                        result,
+                    });
+                    agent.failures += 1;
+                    agent.next_call();
+                }
+            }
+            model::Event::Refused(refused) => {
+                if let Some(agent) = self.agents.0.get_mut(&refused.node) {
+                    let shown =
+                        failure_shown("refused", &format!("{}: {}", refused.path, refused.why));
+                    if let Some(last) = agent.last_turn() {
+                        last.result = Some(shown);
+                    }
+                    agent.failures += 1;
+                    agent.next_call();
+                }
+            }
+        }
+    }
+
+    fn end_call(&mut self, node: &NodeName, usage: &Spent, touched: &mut Vec<Duty>) {
+        if let Some((_, asked)) = self.agents.asking(node) {
+            self.charge(&asked.reserved, usage);
+        }
+        touched.push(Duty::Model(node.clone()));
+    }
+
+    fn evolve_asked(&mut self, asked: &Asked, touched: &mut Vec<Duty>) {
+        self.account.calls = self.account.calls.plus(&asked.reserved);
+        let shown = self.result_to_show(&asked.node);
+        let agent = self
+            .agents
+            .0
+            .entry(asked.node.clone())
+            .or_insert_with(|| AgentState {
+                turns: Arc::default(),
+                phase: Phase::Idle,
+                call: 1,
+                failures: 0,
+            });
+        if let Some((result, succeeded)) = shown {
+            agent.failures = if succeeded { 0 } else { agent.failures + 1 };
+            if let Some(last) = agent.last_turn() {
+                last.result = Some(result);
+            }
+        }
+        agent.call = asked.call;
+        agent.phase = Phase::Asking(Arc::new(asked.clone()));
+        touched.push(Duty::Model(asked.node.clone()));
+    }
+
+    /// The result of the action between two calls, and whether it was a success.
+    fn result_to_show(&self, node: &NodeName) -> Option<(Payload, bool)> {
+        match &self.agents.0.get(node)?.phase {
+            Phase::Acting(Some(key)) => match self.resolution(self.effects.get(key)?) {
+                Resolution::Pending => None,
+                Resolution::Value(value) => Some((value, true)),
+                Resolution::Failed { class, message } => {
+                    Some((failure_shown(class, &message), false))
+                }
+            },
+            Phase::Delegating(slot) => Some((self.children.group_payload(slot), true)),
+            Phase::Idle | Phase::Asking(_) | Phase::Acting(None) | Phase::Answered(_) => None,
+        }
+    }
+
+    pub(crate) fn open_proposed_join(
+        &self,
+        node: &NodeName,
+        slot: SlotName,
+        members: usize,
+    ) -> Event {
+        let members = u32::try_from(members).unwrap_or(CHILDREN_MAX);
+        Event::Join(join::Event::Opened(join::Opened {
+            node: node.clone(),
+            slot,
+            first: 0,
+            members,
+        }))
+    }
+}
+
+impl AgentState {
+    fn next_call(&mut self) {
+        self.call += 1;
+        self.phase = Phase::Idle;
+    }
+}
+
+fn schema_met(node: &NodeName, answer: &Payload, asked: &Asked) -> Event {
+    let seen = Payload::Inline(Value::map([
+        ("agent", Value::from(asked.agent.as_str())),
+        ("answer", Value::Text(answer.digest().to_string())),
+    ]));
+    Event::Check(check::Event::Passed(check::Passed {
+        node: node.clone(),
+        check: CheckId::Schema.to_string(),
+        seen,
+    }))
+}
+
+pub(crate) fn refused(node: &NodeName, call: u32, path: &str, why: String) -> Event {
+    Event::Model(model::Event::Refused(Refused {
+        node: node.clone(),
+        call,
+        path: path.to_owned(),
+        why,
+    }))
+}
+
+fn failure_shown(class: &str, message: &str) -> Payload {
+    Payload::Inline(Value::map([
+        ("error", Value::from(class)),
+        ("message", Value::from(message)),
+    ]))
+}
+
+/// What the model is shown, as a digest: the input and every call with its result.
+fn context_digest(input: &Value, turns: &[Turned]) -> Digest {
+    let hash = LengthPrefixed::new().part(&input.digest().0);
+    let hash = turns.iter().fold(hash, |hash, turned| {
+        let result = turned.result.as_ref().map_or(Digest::ZERO, Payload::digest);
+        hash.part(&turned.call.to_be_bytes()).part(&result.0)
+    });
+    hash.finish()
+}

@@ -1,0 +1,442 @@
+//! Children: delegated by narrowing, supervised, joined, settled (`spec/delegation.md`).
+
+mod join;
+mod supervise;
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::Arc,
+};
+
+use coppice_messages::{
+    Digest, Event, Payload, Spent, Timestamp, Value,
+    delegation::{Field, Request, Standing, Widening},
+    event::{
+        child::{self, Delegated, Rejected, Returned, Settled},
+        join::{Opened, SlotOutcome},
+        run::Reason,
+    },
+    ids::{AgentName, NodeName, RunId, SlotName},
+};
+use serde::Serialize;
+
+use crate::{
+    command::{ChildEnd, ChildEndFacts, Refusal},
+    duty::Duty,
+    limits::CHILDREN_MAX,
+    state::{Meta, State, Turn},
+};
+
+/// The children of one run and the groups that they fill.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct Children {
+    all: BTreeMap<RunId, Child>,
+    groups: BTreeMap<SlotName, Group>,
+    unsettled: u32,
+    /// When the children of the last minute were made, oldest first.
+    made: VecDeque<Timestamp>,
+    crashed: BTreeSet<RunId>,
+    /// Children delegated since the last commit was recorded: they are cited once its hash is known.
+    uncited: Vec<RunId>,
+}
+
+/// One child.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Child {
+    pub(crate) delegated: Arc<Delegated>,
+    pub(crate) seq: u64,
+    pub(crate) commit: Digest,
+    pub(crate) stage: Stage,
+    pub(crate) restarts: u32,
+    pub(crate) crashes: Vec<Timestamp>,
+    answer: Option<Payload>,
+    outcome: Option<SlotOutcome>,
+}
+
+/// Where a child stands, as its parent sees it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub enum Stage {
+    /// It waits for a place within the concurrency limit.
+    Queued,
+    /// It is to run.
+    Live,
+    /// Its actor died; it runs again from this time, or never.
+    Crashed {
+        /// From when; none when it is about to be given up.
+        restart_at: Option<Timestamp>,
+    },
+    /// It will not be driven any more and is to be closed.
+    GivenUp {
+        /// The limit that was passed.
+        why: String,
+    },
+    /// It is over and accounted for.
+    Settled,
+}
+
+/// The children of one fan-out or one proposal.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Group {
+    opened: Opened,
+    made: u32,
+    members: Vec<RunId>,
+    settled: u32,
+    live: u32,
+    queue: VecDeque<RunId>,
+    concurrency: u32,
+    outcomes: Option<Vec<SlotOutcome>>,
+}
+
+impl Group {
+    pub(crate) fn is_decided(&self) -> bool {
+        self.outcomes.is_some()
+    }
+
+    fn is_complete(&self) -> bool {
+        self.made == self.opened.members && self.settled == self.made
+    }
+}
+
+impl Children {
+    pub(crate) fn get(&self, child: &RunId) -> Option<&Child> {
+        self.all.get(child)
+    }
+
+    pub(crate) fn ids(&self) -> impl Iterator<Item = RunId> {
+        self.all.keys().cloned()
+    }
+
+    pub(crate) fn group(&self, slot: &SlotName) -> Option<&Group> {
+        self.groups.get(slot)
+    }
+
+    pub(crate) fn all_settled(&self) -> bool {
+        self.unsettled == 0
+    }
+
+    /// How many children have been made.
+    pub(crate) fn count(&self) -> u32 {
+        u32::try_from(self.all.len()).unwrap_or(u32::MAX)
+    }
+
+    fn made_within_minute(&self, now: Timestamp) -> u32 {
+        let since = now.minus(coppice_messages::Millis(60_000));
+        u32::try_from(self.made.iter().filter(|made| **made > since).count()).unwrap_or(u32::MAX)
+    }
+
+    /// The commit that delegated the newest children is recorded: they can cite it from now on.
+    pub(crate) fn cite(&mut self, hash: Digest) {
+        for child in std::mem::take(&mut self.uncited) {
+            if let Some(child) = self.all.get_mut(&child) {
+                child.commit = hash;
+            }
+        }
+    }
+
+    /// The results and outcomes of a decided group, answers looked up.
+    pub(crate) fn group_value(&self, slot: &SlotName, turn: &Turn<'_>) -> Option<Value> {
+        self.group_with(slot, |answer| turn.resolve(answer).unwrap_or_default())
+    }
+
+    /// The same with large answers by digest, which needs no look-up.
+    pub(crate) fn group_payload(&self, slot: &SlotName) -> Payload {
+        let value = self.group_with(slot, |answer| match answer {
+            Payload::Inline(value) => value.clone(),
+            Payload::Blob { digest, .. } => Value::map([("blob", Value::Text(digest.to_string()))]),
+        });
+        Payload::Inline(value.unwrap_or_default())
+    }
+
+    fn group_with(&self, slot: &SlotName, show: impl Fn(&Payload) -> Value) -> Option<Value> {
+        let group = self.groups.get(slot)?;
+        let outcomes = group.outcomes.as_ref()?;
+        let member = |id: &RunId| self.all.get(id);
+        let succeeded =
+            |child: &&Child| child.outcome == Some(SlotOutcome::Ended(Reason::Succeeded));
+        let result = |id| {
+            member(id)
+                .filter(succeeded)
+                .and_then(|child| child.answer.as_ref())
+                .map(&show)
+        };
+        let results = group
+            .members
+            .iter()
+            .map(|id| result(id).unwrap_or_default())
+            .collect();
+        let outcomes = outcomes
+            .iter()
+            .map(|outcome| Value::Text(outcome_text(outcome)))
+            .collect();
+        Some(Value::map([
+            ("results", Value::List(results)),
+            ("outcomes", Value::List(outcomes)),
+        ]))
+    }
+}
+
+fn outcome_text(outcome: &SlotOutcome) -> String {
+    match outcome {
+        SlotOutcome::Ended(reason) => reason.to_string(),
+        SlotOutcome::ResultInvalid => "result_invalid".to_owned(),
+        SlotOutcome::Unreachable => "unreachable".to_owned(),
+        SlotOutcome::Skipped => "skipped".to_owned(),
+        SlotOutcome::Open => "open".to_owned(),
+    }
+}
+
+/// One child to be made.
+pub(crate) struct Wanted<'a> {
+    pub node: &'a NodeName,
+    pub slot: &'a SlotName,
+    pub ordinal: u32,
+    pub agent: &'a AgentName,
+    pub item: Value,
+    pub request: &'a Request,
+    /// What an absent spent dimension gets.
+    pub share: &'a Spent,
+    /// Reserved by children made earlier in the same commit.
+    pub before: &'a Spent,
+    /// Children made earlier in the same commit.
+    pub before_count: u32,
+}
+
+impl State {
+    /// Narrows this run's envelope for a child and records the delegation.
+    pub(crate) fn delegate(
+        &self,
+        wanted: Wanted<'_>,
+        turn: &Turn<'_>,
+    ) -> Result<Delegated, Widening> {
+        let widening = |field, asked: String, had: String| Widening { field, asked, had };
+        let opened = self.opened().ok_or_else(|| {
+            widening(
+                Field::ParentRunId,
+                "a child".into(),
+                "not been opened".into(),
+            )
+        })?;
+        let agent = self.plan.agents.get(wanted.agent).ok_or_else(|| {
+            widening(
+                Field::PermittedTools,
+                format!("agent {}", wanted.agent),
+                "no agent of that name".into(),
+            )
+        })?;
+        let made = self.children.count() + wanted.before_count;
+        if made >= CHILDREN_MAX {
+            return Err(widening(
+                Field::ChildrenLeft,
+                (made + 1).to_string(),
+                CHILDREN_MAX.to_string(),
+            ));
+        }
+        let mut account = self.account.clone();
+        account.children = account.children.plus(wanted.before);
+        let child = RunId::child(&self.run, wanted.slot, wanted.ordinal);
+        let schema = self.plan.agent_schema(agent);
+        let standing = Standing {
+            account: &account,
+            child: &child,
+            children_made: made,
+            made_within_minute: self.children.made_within_minute(turn.now) + wanted.before_count,
+            share: wanted.share,
+            agent_tools: &agent.tools,
+            tool_access: &|tool| {
+                self.plan
+                    .tools
+                    .get(tool)
+                    .map(|tool| tool.contract.operation.access())
+            },
+            result_schema: schema.as_ref(),
+        };
+        let mut request = wanted.request.clone();
+        request.objective = request
+            .objective
+            .replace("{item}", &item_text(&wanted.item));
+        let envelope = opened.envelope.narrow(&request, &standing, turn.now)?;
+        Ok(Delegated {
+            node: wanted.node.clone(),
+            slot: wanted.slot.clone(),
+            ordinal: wanted.ordinal,
+            agent: wanted.agent.clone(),
+            item: turn.keep(wanted.item),
+            envelope,
+        })
+    }
+
+    pub(crate) fn decide_child_ended(&self, end: ChildEnd) -> Result<Vec<Event>, Refusal> {
+        let live = |child: &&Child| child.stage != Stage::Settled;
+        let child = self
+            .children
+            .get(&end.child)
+            .filter(live)
+            .ok_or_else(|| Refusal::NotAChild(end.child.clone()))?;
+        let granted = child.delegated.envelope.budget().clone();
+        let id = end.child;
+        let Some(ChildEndFacts {
+            reason,
+            class,
+            answer,
+            usage,
+            commit,
+            answer_valid,
+        }) = end.end
+        else {
+            // Nothing can be read of it, so its whole grant counts as used.
+            let settled = Settled {
+                child: id,
+                charged: granted,
+                returned: Spent::default(),
+            };
+            return Ok(vec![Event::Child(child::Event::Settled(settled))]);
+        };
+        let mut events = vec![Event::Child(child::Event::Returned(Returned {
+            child: id.clone(),
+            reason,
+            class,
+            answer,
+            commit,
+        }))];
+        if let (Reason::Succeeded, Err((schema, why))) = (reason, answer_valid) {
+            events.push(Event::Child(child::Event::Rejected(Rejected {
+                child: id.clone(),
+                schema,
+                why,
+            })));
+        }
+        let returned = granted.less(&usage);
+        events.push(Event::Child(child::Event::Settled(Settled {
+            child: id,
+            charged: usage,
+            returned,
+        })));
+        Ok(events)
+    }
+
+    pub(crate) fn evolve_child(
+        &mut self,
+        event: &child::Event,
+        meta: Meta,
+        touched: &mut Vec<Duty>,
+    ) {
+        match event {
+            child::Event::Delegated(delegated) => self.evolve_delegated(delegated, meta, touched),
+            child::Event::Crashed(crashed) => {
+                self.children.crashed.insert(crashed.child.clone());
+                self.touch_child(&crashed.child, touched, |child| {
+                    child.crashes.push(meta.at);
+                    child.stage = Stage::Crashed {
+                        restart_at: crashed.restart_at,
+                    };
+                });
+            }
+            child::Event::Restarted(restarted) => {
+                self.children.crashed.remove(&restarted.child);
+                self.touch_child(&restarted.child, touched, |child| {
+                    child.restarts = restarted.nth;
+                    child.stage = Stage::Live;
+                });
+            }
+            child::Event::GivenUp(given_up) => {
+                self.children.crashed.remove(&given_up.child);
+                self.touch_child(&given_up.child, touched, |child| {
+                    child.stage = Stage::GivenUp {
+                        why: given_up.why.clone(),
+                    };
+                });
+            }
+            child::Event::Returned(returned) => {
+                self.touch_child(&returned.child, touched, |child| {
+                    child.outcome = Some(SlotOutcome::Ended(returned.reason));
+                    child.answer.clone_from(&returned.answer);
+                })
+            }
+            child::Event::Rejected(rejected) => {
+                self.touch_child(&rejected.child, touched, |child| {
+                    child.outcome = Some(SlotOutcome::ResultInvalid);
+                })
+            }
+            child::Event::Settled(settled) => self.evolve_settled(settled, touched),
+        }
+    }
+
+    fn touch_child(
+        &mut self,
+        child: &RunId,
+        touched: &mut Vec<Duty>,
+        change: impl FnOnce(&mut Child),
+    ) {
+        if let Some(state) = self.children.all.get_mut(child) {
+            change(state);
+        }
+        touched.push(Duty::Child(child.clone()));
+    }
+
+    fn evolve_delegated(&mut self, delegated: &Delegated, meta: Meta, touched: &mut Vec<Duty>) {
+        let id = delegated.envelope.run().clone();
+        self.account.children = self.account.children.plus(delegated.envelope.budget());
+        let children = &mut self.children;
+        children.unsettled += 1;
+        children.made.push_back(meta.at);
+        let since = meta.at.minus(coppice_messages::Millis(60_000));
+        while children.made.front().is_some_and(|made| *made <= since) {
+            children.made.pop_front();
+        }
+        let mut stage = Stage::Live;
+        if let Some(group) = children.groups.get_mut(&delegated.slot) {
+            group.made += 1;
+            group.members.push(id.clone());
+            if group.live >= group.concurrency {
+                stage = Stage::Queued;
+                group.queue.push_back(id.clone());
+            } else {
+                group.live += 1;
+            }
+        }
+        let child = Child {
+            delegated: Arc::new(delegated.clone()),
+            seq: meta.seq,
+            commit: Digest::ZERO,
+            stage,
+            restarts: 0,
+            crashes: Vec::new(),
+            answer: None,
+            outcome: None,
+        };
+        children.all.insert(id.clone(), child);
+        children.uncited.push(id.clone());
+        touched.push(Duty::Child(id));
+    }
+
+    fn evolve_settled(&mut self, settled: &Settled, touched: &mut Vec<Duty>) {
+        self.children.crashed.remove(&settled.child);
+        let Some(child) = self.children.all.get_mut(&settled.child) else {
+            return;
+        };
+        child.stage = Stage::Settled;
+        child.outcome.get_or_insert(SlotOutcome::Unreachable);
+        let (slot, granted) = (
+            child.delegated.slot.clone(),
+            child.delegated.envelope.budget().clone(),
+        );
+        self.account.children = self.account.children.less(&granted);
+        self.account.used = self.account.used.plus(&settled.charged);
+        self.children.unsettled -= 1;
+        touched.push(Duty::Child(settled.child.clone()));
+        let Some(group) = self.children.groups.get_mut(&slot) else {
+            return;
+        };
+        group.settled += 1;
+        group.live = group.live.saturating_sub(1);
+        if let Some(next) = group.queue.pop_front() {
+            group.live += 1;
+            self.touch_child(&next, touched, |child| child.stage = Stage::Live);
+        }
+    }
+}
+
+fn item_text(item: &Value) -> String {
+    item.as_text()
+        .map_or_else(|| item.to_string(), str::to_owned)
+}

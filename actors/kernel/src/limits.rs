@@ -1,0 +1,16 @@
+//! Every bound of the kernel.
+
+/// Children delegated in one commit: wider fan-outs delegate in slices.
+pub const SLICE_CHILDREN: u32 = 64;
+/// Bytes of items delegated in one commit, so that a slice fits.
+pub const SLICE_BYTES: usize = 128 * 1024;
+/// Children of one run (design 4, bounds).
+pub const CHILDREN_MAX: u32 = 10_000;
+/// Events after which a commit takes no further command.
+pub const TURN_EVENTS: usize = 128;
+/// Encoded bytes after which a commit takes no further command: the longest single step is a slice of children.
+pub const TURN_BYTES: usize = 128 * 1024;
+/// Inputs that wait for the commit under way.
+pub const MAILBOX: usize = 20_000;
+/// Time from an intent's `at` within which its first byte must leave, in milliseconds (`spec/effects.md` 2).
+pub const SEND_WITHIN_MS: u64 = 5_000;

@@ -1,0 +1,221 @@
+//! How far the nodes of the plan are.
+
+use std::collections::BTreeMap;
+
+use coppice_messages::{
+    Event, Timestamp,
+    event::node::{self, Ended, Outcome, Started},
+    ids::{EffectKey, NodeName},
+};
+use coppice_topology::{node::Kind, plan::Progress};
+use serde::Serialize;
+
+use crate::{
+    duty::Duty,
+    state::{Meta, State, Turn},
+};
+
+/// How far each node is.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct Nodes(BTreeMap<NodeName, NodeState>);
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+struct NodeState {
+    visit: u32,
+    started_at: Timestamp,
+    outcome: Option<Outcome>,
+    effect: Option<EffectKey>,
+}
+
+impl Nodes {
+    pub(crate) fn progress(&self, node: &NodeName) -> Progress {
+        match self.0.get(node).map(|node| &node.outcome) {
+            None => Progress::Waiting,
+            Some(None) => Progress::Started,
+            Some(Some(Outcome::Done)) => Progress::Done,
+            Some(Some(Outcome::Failed { .. })) => Progress::Failed,
+        }
+    }
+
+    pub(crate) fn started_at(&self, node: &NodeName) -> Option<Timestamp> {
+        self.0.get(node).map(|node| node.started_at)
+    }
+
+    /// The effect whose result is the node's value.
+    pub(crate) fn effect(&self, node: &NodeName) -> Option<&EffectKey> {
+        self.0.get(node)?.effect.as_ref()
+    }
+
+    pub(crate) fn at_work(&self) -> impl Iterator<Item = &NodeName> {
+        self.0
+            .iter()
+            .filter(|(_, node)| node.outcome.is_none())
+            .map(|(name, _)| name)
+    }
+}
+
+/// A node's end as an event.
+pub(crate) fn ended(node: &NodeName, outcome: Outcome, effect: Option<EffectKey>) -> Event {
+    Event::Node(node::Event::Ended(Ended {
+        node: node.clone(),
+        visit: 1,
+        outcome,
+        effect,
+    }))
+}
+
+/// A failed node's end as an event.
+pub(crate) fn failed(node: &NodeName, class: &str, message: impl Into<String>) -> Event {
+    ended(
+        node,
+        Outcome::Failed {
+            class: class.to_owned(),
+            message: message.into(),
+        },
+        None,
+    )
+}
+
+impl State {
+    pub(crate) fn evolve_node(&mut self, event: &node::Event, meta: Meta, touched: &mut Vec<Duty>) {
+        match event {
+            node::Event::Started(started) => {
+                let state = NodeState {
+                    visit: started.visit,
+                    started_at: meta.at,
+                    outcome: None,
+                    effect: None,
+                };
+                self.nodes.0.insert(started.node.clone(), state);
+                self.start_kind(&started.node, touched);
+            }
+            node::Event::Ended(ended) => {
+                if let Some(state) = self.nodes.0.get_mut(&ended.node) {
+                    state.outcome = Some(ended.outcome.clone());
+                    state.effect = ended.effect;
+                }
+                let gathered = self
+                    .graph()
+                    .is_some_and(|graph| graph.failure_is_gathered(&ended.node));
+                // A deadline or a supervisor's word ends the run, whoever gathers.
+                let final_class = matches!(&ended.outcome, Outcome::Failed { class, .. } if class == "deadline" || class == "crashed");
+                if !gathered || final_class {
+                    self.close_for(&ended.outcome);
+                }
+                touched.extend(
+                    self.check_names_of(&ended.node)
+                        .map(|check| Duty::Check(ended.node.clone(), check)),
+                );
+            }
+        }
+    }
+
+    fn start_kind(&mut self, node: &NodeName, touched: &mut Vec<Duty>) {
+        match self.kind(node) {
+            Some(Kind::End(_)) => {
+                touched.extend(
+                    self.check_names_of(node)
+                        .map(|check| Duty::Check(node.clone(), check)),
+                );
+            }
+            Some(Kind::Call(_) | Kind::Agent(_) | Kind::FanOut(..) | Kind::Join(_)) | None => {}
+        }
+    }
+
+    /// What follows from the state without anybody's doing, at most one step of each node.
+    ///
+    /// Returns nothing when the run only waits. Whoever calls takes the events in and calls again.
+    #[must_use]
+    pub fn advance(&self, turn: &Turn<'_>) -> Vec<Event> {
+        if !self.is_open() {
+            return Vec::new();
+        }
+        let steps: [fn(&Self, &Turn<'_>) -> Vec<Event>; 6] = [
+            Self::advance_supervision,
+            Self::advance_end,
+            Self::advance_deadline,
+            Self::advance_again,
+            Self::advance_at_work,
+            Self::advance_ready,
+        ];
+        steps
+            .iter()
+            .map(|step| step(self, turn))
+            .find(|events| !events.is_empty())
+            .unwrap_or_default()
+    }
+
+    fn advance_deadline(&self, turn: &Turn<'_>) -> Vec<Event> {
+        let due = self.deadline().is_some_and(|deadline| turn.now >= deadline);
+        if self.lifecycle.closing.is_some() || !due {
+            return Vec::new();
+        }
+        let class = if self.in_doubt().is_empty() {
+            "deadline"
+        } else {
+            "unsettled"
+        };
+        self.fail_all(class, "the deadline passed")
+    }
+
+    /// Ends every node at work, or the first waiting one, with this class: the run closes.
+    pub(crate) fn fail_all(&self, class: &str, message: &str) -> Vec<Event> {
+        let at_work: Vec<_> = self
+            .nodes
+            .at_work()
+            .map(|node| failed(node, class, message))
+            .collect();
+        if !at_work.is_empty() {
+            return at_work;
+        }
+        let waiting = |node: &&NodeName| self.nodes.progress(node) == Progress::Waiting;
+        let first = self
+            .graph()
+            .and_then(|graph| graph.nodes.keys().find(waiting));
+        first.map_or_else(Vec::new, |node| {
+            vec![started(node), failed(node, class, message)]
+        })
+    }
+
+    fn advance_ready(&self, _: &Turn<'_>) -> Vec<Event> {
+        if self.lifecycle.closing.is_some() {
+            return Vec::new();
+        }
+        let Some(graph) = self.graph() else {
+            return Vec::new();
+        };
+        let ready = graph.ready(|node| self.nodes.progress(node));
+        if ready.is_empty() && self.nodes.at_work().next().is_none() {
+            return self.fail_all("no_progress", "no node is at work and none can start");
+        }
+        ready.into_iter().map(started).collect()
+    }
+
+    fn advance_at_work(&self, turn: &Turn<'_>) -> Vec<Event> {
+        if self.lifecycle.closing.is_some() {
+            return Vec::new();
+        }
+        let step = |node: &NodeName| match self.kind(node) {
+            Some(Kind::Call(call)) => self.advance_call(node, call, turn),
+            Some(Kind::Agent(agent)) => self.advance_agent(node, agent, turn),
+            Some(Kind::FanOut(fan_out, delegation, join)) => {
+                self.advance_fan_out(node, fan_out, delegation, join, turn)
+            }
+            Some(Kind::Join(join)) => self.advance_join(node, join),
+            Some(Kind::End(end)) => self.advance_end_node(node, end, turn),
+            None => vec![failed(node, "result_invalid", "the plan has no such node")],
+        };
+        self.nodes
+            .at_work()
+            .map(step)
+            .find(|events| !events.is_empty())
+            .unwrap_or_default()
+    }
+}
+
+fn started(node: &NodeName) -> Event {
+    Event::Node(node::Event::Started(Started {
+        node: node.clone(),
+        visit: 1,
+    }))
+}
