@@ -1,9 +1,11 @@
 //! References, templates and conditions: how one part of a file takes a value from elsewhere. Data, not an expression language.
 
-use std::{collections::BTreeMap, fmt};
+mod written;
+
+use std::collections::BTreeMap;
 
 use coppice_messages::{Value, ids::NodeName};
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+use serde::{Deserialize, Serialize};
 
 /// Where a value comes from.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -136,38 +138,6 @@ impl Template {
             Self::Map(map) => map.values().flat_map(Self::references).collect(),
         }
     }
-
-    fn of(value: Value) -> Result<Self, String> {
-        match value {
-            Value::Map(map) if map.contains_key("from") => Reference::of(&map).map(Self::Reference),
-            Value::Map(map) => map
-                .into_iter()
-                .map(|(key, item)| Ok((key, Self::of(item)?)))
-                .collect::<Result<_, String>>()
-                .map(Self::Map),
-            Value::List(list) => list
-                .into_iter()
-                .map(Self::of)
-                .collect::<Result<_, String>>()
-                .map(Self::List),
-            Value::Null | Value::Bool(_) | Value::Int(_) | Value::Float(_) | Value::Text(_) => {
-                Ok(Self::Literal(value))
-            }
-        }
-    }
-
-    fn to_value(&self) -> Value {
-        match self {
-            Self::Literal(value) => value.clone(),
-            Self::Reference(reference) => reference.to_value(),
-            Self::List(list) => Value::List(list.iter().map(Self::to_value).collect()),
-            Self::Map(map) => Value::Map(
-                map.iter()
-                    .map(|(key, item)| (key.clone(), item.to_value()))
-                    .collect(),
-            ),
-        }
-    }
 }
 
 impl Condition {
@@ -220,100 +190,3 @@ fn less(a: &Value, b: &Value) -> bool {
         (_, _) => matches!((a, b), (Value::Text(a), Value::Text(b)) if a < b),
     }
 }
-
-impl Reference {
-    fn of(map: &BTreeMap<String, Value>) -> Result<Self, String> {
-        let text = |key: &str| match map.get(key) {
-            Some(Value::Text(text)) => Ok(Some(text.as_str())),
-            Some(other) => Err(format!("{key} of a reference must be text, not {other}")),
-            None => Ok(None),
-        };
-        if let Some(other) = map
-            .keys()
-            .find(|key| !matches!(key.as_str(), "from" | "at"))
-        {
-            return Err(format!(
-                "unknown key {other:?} in a reference: it has from and at"
-            ));
-        }
-        let at = text("at")?.unwrap_or_default();
-        if !at.is_empty() && !at.starts_with('/') {
-            return Err(format!("at: {at:?} is no JSON Pointer: it begins with /"));
-        }
-        let from = text("from")?.unwrap_or_default().parse()?;
-        Ok(Self {
-            from,
-            at: at.to_owned(),
-        })
-    }
-
-    fn to_value(&self) -> Value {
-        let from = ("from".to_owned(), Value::Text(self.from.to_string()));
-        let at = (!self.at.is_empty()).then(|| ("at".to_owned(), Value::Text(self.at.clone())));
-        Value::Map(std::iter::once(from).chain(at).collect())
-    }
-}
-
-impl std::str::FromStr for Source {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Self, String> {
-        Ok(match text {
-            "input" => Self::Input,
-            "item" => Self::Item,
-            "arguments" => Self::Arguments,
-            "receipt" => Self::Receipt,
-            "body" => Self::Body,
-            "check" => Self::Check,
-            node => Self::Node(node.parse().map_err(|invalid: coppice_messages::ids::InvalidId| {
-                format!("{invalid}; a reference comes from input, item, arguments, receipt, body, check or a node")
-            })?),
-        })
-    }
-}
-
-impl fmt::Display for Source {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Input => f.write_str("input"),
-            Self::Item => f.write_str("item"),
-            Self::Node(node) => write!(f, "{node}"),
-            Self::Arguments => f.write_str("arguments"),
-            Self::Receipt => f.write_str("receipt"),
-            Self::Body => f.write_str("body"),
-            Self::Check => f.write_str("check"),
-        }
-    }
-}
-
-impl fmt::Display for Reference {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.at.is_empty() {
-            write!(f, "{{from: {}}}", self.from)
-        } else {
-            write!(f, "{{from: {}, at: {}}}", self.from, self.at)
-        }
-    }
-}
-
-macro_rules! serde_through_value {
-    ($name:ident, $of:expr) => {
-        impl Serialize for $name {
-            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                self.to_value().serialize(serializer)
-            }
-        }
-
-        impl<'de> Deserialize<'de> for $name {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let of: fn(Value) -> Result<Self, String> = $of;
-                of(Value::deserialize(deserializer)?).map_err(D::Error::custom)
-            }
-        }
-    };
-}
-
-serde_through_value!(Template, Template::of);
-serde_through_value!(Reference, |value| match value {
-    Value::Map(map) if map.contains_key("from") => Reference::of(&map),
-    other => Err(format!("{other} is no reference: write {{from: …, at: …}}")),
-});

@@ -3,7 +3,7 @@
 //! Pure: documents come in as bytes, time never comes in at all.
 
 pub mod bundle;
-mod check;
+pub mod check;
 pub mod document;
 pub mod expr;
 pub mod load;

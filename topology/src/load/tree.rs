@@ -137,6 +137,42 @@ impl Tree {
         }
     }
 
+    /// Whether this is a map.
+    #[must_use]
+    pub fn is_map(&self) -> bool {
+        matches!(self.shape, Shape::Map(_))
+    }
+
+    /// Whether this is `true` or `false`.
+    #[must_use]
+    pub fn is_bool(&self) -> bool {
+        matches!(self.shape, Shape::Bool(_))
+    }
+
+    /// Shows every value below this one, with its key if it has one.
+    pub fn visit<'t>(&'t self, show: &mut dyn FnMut(Option<&'t str>, &'t Self)) {
+        match &self.shape {
+            Shape::List(items) => {
+                for item in items {
+                    show(None, item);
+                    item.visit(show);
+                }
+            }
+            Shape::Map(members) => {
+                for member in members {
+                    show(Some(&member.key), &member.value);
+                    member.value.visit(show);
+                }
+            }
+            Shape::Null
+            | Shape::Bool(_)
+            | Shape::Int(_)
+            | Shape::Big(_)
+            | Shape::Float(_)
+            | Shape::Text(_) => {}
+        }
+    }
+
     /// Where the value stands that `path` leads to, or the last part of the path that is there.
     #[must_use]
     pub fn value_position(&self, path: &[&str]) -> Position {

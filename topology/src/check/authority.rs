@@ -1,0 +1,407 @@
+//! Authority and budgets: nothing is declared that the contract does not grant, and no child asks for more than its parent can have.
+
+use std::collections::BTreeSet;
+
+use coppice_messages::{
+    Access, Contract, Dimension, Millis, Operation,
+    budget::Spent,
+    delegation::Request,
+    ids::{AgentName, NodeName, ToolName},
+};
+
+use super::listed;
+use crate::{
+    bundle::{Parts, item},
+    load::{Diagnostic, suggestion},
+    node::{FanOut, Join, Kind},
+};
+
+pub(super) fn check(parts: &Parts, faults: &mut Vec<Diagnostic>) {
+    let mut all = Spent::default();
+    for (name, node) in &parts.topology.value.nodes {
+        match node.kind() {
+            Ok(Kind::Call(call)) => {
+                let path = ["nodes", name.as_str(), "call", "tool"];
+                root_calls(parts, &path, &call.tool, faults);
+            }
+            Ok(Kind::Agent(agent)) => {
+                let path = ["nodes", name.as_str(), "agent", "agent"];
+                if known_agent(parts, &path, &agent.agent, faults) {
+                    root_agent(parts, &agent.agent, faults);
+                }
+            }
+            Ok(Kind::FanOut(fan_out, request, join)) => {
+                let path = ["nodes", name.as_str(), "fan_out", "agent"];
+                if known_agent(parts, &path, &fan_out.agent, faults) {
+                    let child = Child {
+                        parts,
+                        name,
+                        fan_out,
+                        request,
+                        join,
+                    };
+                    child.check(&mut all, faults);
+                }
+            }
+            Ok(Kind::End(end)) => {
+                for (nth, evidence) in end.evidence.iter().enumerate() {
+                    let nth = nth.to_string();
+                    let path = ["nodes", name.as_str(), "end", "evidence", &nth, "check"];
+                    root_calls(parts, &path, &evidence.check, faults);
+                    reads(parts, &path, &evidence.check, faults);
+                }
+            }
+            Ok(Kind::Join(_)) | Err(_) => {}
+        }
+    }
+    whole_sum(parts, &all, faults);
+}
+
+fn known_agent(
+    parts: &Parts,
+    path: &[&str],
+    agent: &AgentName,
+    faults: &mut Vec<Diagnostic>,
+) -> bool {
+    let agents = &parts.topology.value.agents;
+    if agents.contains_key(agent) {
+        return true;
+    }
+    let known: Vec<&str> = agents.keys().map(AgentName::as_str).collect();
+    let message = format!("there is no agent {:?}", agent.as_str());
+    let fault = parts.topology.at_value(path, message);
+    faults.push(fault.help(suggestion(agent.as_str(), &known)));
+    false
+}
+
+/// A tool that the root itself calls is one that the contract lets it call.
+fn root_calls(parts: &Parts, path: &[&str], tool: &ToolName, faults: &mut Vec<Diagnostic>) {
+    let granted = &parts.contract.value.authority.tools;
+    if granted.contains(tool) || !parts.tools.contains_key(tool) {
+        return;
+    }
+    let contract = &parts.contract.value.contract;
+    let fault = parts.topology.at_value(
+        path,
+        format!("the contract {contract} does not permit {tool}"),
+    );
+    faults.push(fault.help(format!("it permits {}", listed(granted))));
+}
+
+fn root_agent(parts: &Parts, agent: &AgentName, faults: &mut Vec<Diagnostic>) {
+    let Some(declared) = parts.topology.value.agents.get(agent) else {
+        return;
+    };
+    let granted = &parts.contract.value.authority.tools;
+    for tool in declared.tools.difference(granted) {
+        let mut fault = item(
+            &parts.topology,
+            &["agents", agent.as_str(), "tools"],
+            tool.as_str(),
+        );
+        fault.message = format!(
+            "the contract {} does not permit {tool} to the root, in which {agent} works",
+            parts.contract.value.contract
+        );
+        faults.push(fault.help(format!("it permits {}", listed(granted))));
+    }
+}
+
+/// Evidence is what a tool reads.
+fn reads(parts: &Parts, path: &[&str], tool: &ToolName, faults: &mut Vec<Diagnostic>) {
+    let Some((_, loaded)) = parts.tools.get(tool) else {
+        return;
+    };
+    if !loaded.value.is_read() {
+        let message = format!(
+            "{tool} is no evidence: its operation is {}",
+            loaded.value.operation
+        );
+        let fault = parts.topology.at_value(path, message);
+        faults.push(fault.help("check with a tool whose operation is read"));
+    }
+}
+
+/// The children of one fan-out, against the contract: the most that their parent can have.
+struct Child<'a> {
+    parts: &'a Parts,
+    name: &'a NodeName,
+    fan_out: &'a FanOut,
+    request: &'a Request,
+    join: &'a Join,
+}
+
+impl Child<'_> {
+    fn contract(&self) -> &Contract {
+        &self.parts.contract.value
+    }
+
+    fn at(&self, rest: &[&str], message: String) -> Diagnostic {
+        let path = [&["nodes", self.name.as_str()], rest].concat();
+        self.parts.topology.at_value(&path, message)
+    }
+
+    fn check(&self, all: &mut Spent, faults: &mut Vec<Diagnostic>) {
+        self.fixed_fields(faults);
+        self.tools(faults);
+        self.resources(faults);
+        self.held(faults);
+        self.clocks(faults);
+        let width = u64::from(self.fan_out.width.unwrap_or(1));
+        let each = self.request.spent(&Spent::default());
+        let sum = (0..width.min(10_000)).fold(Spent::default(), |sum, _| sum.plus(&each));
+        *all = all.plus(&sum);
+        if let Err(over) = sum.fits(&granted(self.contract())) {
+            let (dimension, asked) = (over.dimension, over.asked);
+            let path = budget_path(dimension);
+            let path: Vec<&str> = path.iter().map(String::as_str).collect();
+            let message = if width == 1 {
+                format!("a child asks for {asked} {dimension}")
+            } else {
+                format!("{width} children ask for {asked} {dimension} together")
+            };
+            let help = format!(
+                "the contract grants {} {dimension} to the whole tree",
+                over.left
+            );
+            faults.push(self.at(&path, message).help(help));
+        }
+    }
+
+    /// What the kernel fills in is not for a file to say.
+    fn fixed_fields(&self, faults: &mut Vec<Diagnostic>) {
+        let request = self.request;
+        let given = [
+            ("parent_run_id", request.parent_run_id.is_some()),
+            ("child_run_id", request.child_run_id.is_some()),
+            ("return_owner", request.return_owner.is_some()),
+        ];
+        for (key, _) in given.into_iter().filter(|(_, given)| *given) {
+            let path = ["nodes", self.name.as_str(), "delegation", key];
+            let message = format!("{key} follows from the run and cannot be known here");
+            faults.push(
+                self.parts
+                    .topology
+                    .at_key(&path, message)
+                    .help("leave it out"),
+            );
+        }
+        let agent = self.parts.topology.value.agents.get(&self.fan_out.agent);
+        if let (Some(asked), Some(agent)) = (&request.result_schema, agent)
+            && *asked != agent.result_schema
+        {
+            let message = format!("{} answers in {}", self.fan_out.agent, agent.result_schema);
+            let fault = self.at(&["delegation", "result_schema"], message);
+            faults.push(fault.help("leave result_schema out here"));
+        }
+    }
+
+    fn tools(&self, faults: &mut Vec<Diagnostic>) {
+        let authority = &self.contract().authority;
+        let access = self.request.authority_scope.access;
+        if access > authority.access {
+            let message = format!("a child asks for the access {access}");
+            let fault = self.at(&["delegation", "authority_scope", "access"], message);
+            faults.push(fault.help(format!("the contract grants {}", authority.access)));
+        }
+        let passable: BTreeSet<_> = authority.tools.union(&authority.may_delegate).collect();
+        let agent = self.parts.topology.value.agents.get(&self.fan_out.agent);
+        let (tools, list) = match (&self.request.permitted_tools, agent) {
+            (Some(tools), _) => (
+                tools,
+                vec!["nodes", self.name.as_str(), "delegation", "permitted_tools"],
+            ),
+            (None, Some(agent)) => (
+                &agent.tools,
+                vec!["agents", self.fan_out.agent.as_str(), "tools"],
+            ),
+            (None, None) => return,
+        };
+        for tool in tools {
+            let mut fault = item(&self.parts.topology, &list, tool.as_str());
+            if !passable.contains(tool) {
+                fault.message = format!(
+                    "the contract {} has no {tool} to give to a child",
+                    self.contract().contract
+                );
+                faults.push(fault.help(format!("it has {}", listed(&passable))));
+                continue;
+            }
+            let Some((_, loaded)) = self.parts.tools.get(tool) else {
+                continue;
+            };
+            let needed = loaded.value.operation.access();
+            if needed > access {
+                let message = format!("{tool} needs the access {needed}, the child has {access}");
+                let path = ["delegation", "authority_scope", "access"];
+                let help =
+                    format!("write authority_scope: {{ access: {needed} }}, or leave {tool} out");
+                faults.push(self.at(&path, message).help(help));
+            }
+        }
+        for tool in self
+            .request
+            .may_delegate
+            .difference(&authority.may_delegate)
+        {
+            let list = ["nodes", self.name.as_str(), "delegation", "may_delegate"];
+            let mut fault = item(&self.parts.topology, &list, tool.as_str());
+            fault.message = format!("the root cannot let {tool} be passed on");
+            let help = format!(
+                "the contract's may_delegate has {}",
+                listed(&authority.may_delegate)
+            );
+            faults.push(fault.help(help));
+        }
+    }
+
+    fn resources(&self, faults: &mut Vec<Diagnostic>) {
+        let allowed = &self.contract().authority.resources.allow;
+        let list = [
+            "nodes",
+            self.name.as_str(),
+            "delegation",
+            "authority_scope",
+            "resources",
+        ];
+        for asked in &self.request.authority_scope.resources {
+            if !allowed.iter().any(|had| had.covers(asked)) {
+                let mut fault = item(&self.parts.topology, &list, &asked.to_string());
+                fault.message = format!("the contract does not allow the resource {asked}");
+                faults.push(fault.help(format!("it allows {}", listed(allowed))));
+            }
+        }
+    }
+
+    fn held(&self, faults: &mut Vec<Diagnostic>) {
+        let (request, granted) = (self.request, &self.contract().budget);
+        let limits = [
+            (
+                &["fan_out", "width"][..],
+                u64::from(self.fan_out.width.unwrap_or(0)),
+                u64::from(granted.children),
+            ),
+            (
+                &["delegation", "budget", "concurrency"],
+                request.budget.concurrency.unwrap_or(0),
+                granted.concurrency,
+            ),
+            (
+                &["delegation", "budget", "storage"],
+                request.budget.storage.unwrap_or_default().0,
+                granted.storage.0,
+            ),
+            (
+                &["delegation", "depth_left"],
+                u64::from(request.depth_left),
+                u64::from(granted.depth.saturating_sub(1)),
+            ),
+            (
+                &["delegation", "children_left"],
+                u64::from(request.children_left),
+                u64::from(granted.children),
+            ),
+            (
+                &["delegation", "spawn_per_minute"],
+                u64::from(request.spawn_per_minute.unwrap_or(0)),
+                u64::from(granted.spawn_per_minute),
+            ),
+        ];
+        for (path, asked, most) in limits {
+            let key = path.last().copied().unwrap_or_default();
+            if asked > most {
+                let fault = self.at(
+                    path,
+                    format!("{key}: {asked} is more than the contract allows"),
+                );
+                faults.push(fault.help(format!("at most {most}")));
+            }
+        }
+        if granted.depth == 0 {
+            let fault = self.at(
+                &["fan_out"],
+                "the contract allows no level below the root".to_owned(),
+            );
+            faults.push(fault.help("raise budget.depth of the contract"));
+        }
+    }
+
+    fn clocks(&self, faults: &mut Vec<Diagnostic>) {
+        let budget = &self.contract().budget;
+        let whole = budget.wall_clock.min(self.contract().authority.valid_for);
+        let most = Millis(whole.0.saturating_sub(budget.join_reserve.0));
+        let clocks = [
+            (
+                &["delegation", "budget", "wall_clock"][..],
+                self.request.budget.wall_clock,
+            ),
+            (&["join", "deadline"], self.join.deadline),
+        ];
+        for (path, span) in clocks {
+            let Some(span) = span.filter(|span| *span > most) else {
+                continue;
+            };
+            let fault = self.at(path, format!("{span} is longer than a child can have"));
+            faults.push(fault.help(format!(
+                "at most {most}: the run's time of {whole} less its join_reserve of {}",
+                budget.join_reserve
+            )));
+        }
+    }
+}
+
+fn granted(contract: &Contract) -> Spent {
+    Spent {
+        steps: contract.budget.steps,
+        tokens: contract.budget.tokens,
+        cost: contract.budget.cost.0,
+        network: contract.budget.network.0,
+        operations: contract.allowed_operations.clone(),
+    }
+}
+
+fn budget_path(dimension: Dimension) -> Vec<String> {
+    let steps: &[&str] = match dimension {
+        Dimension::Steps => &["budget", "steps"],
+        Dimension::Tokens => &["budget", "tokens"],
+        Dimension::Cost => &["budget", "cost"],
+        Dimension::Network => &["budget", "network"],
+        Dimension::Operation(operation) => {
+            return vec![
+                "delegation".to_owned(),
+                "operations".to_owned(),
+                operation.to_string(),
+            ];
+        }
+    };
+    ["delegation"]
+        .iter()
+        .chain(steps)
+        .map(|&step| step.to_owned())
+        .collect()
+}
+
+/// All fan-outs together, when each alone would fit.
+fn whole_sum(parts: &Parts, all: &Spent, faults: &mut Vec<Diagnostic>) {
+    let contract = &parts.contract.value;
+    let fan_outs = parts.topology.value.nodes.values();
+    if fan_outs.filter(|node| node.fan_out.is_some()).count() < 2 {
+        return;
+    }
+    if let Err(over) = all.fits(&granted(contract)) {
+        let message = format!(
+            "all children together ask for {} {}",
+            over.asked, over.dimension
+        );
+        let fault = parts.topology.at_key(&["nodes"], message);
+        faults.push(fault.help(format!(
+            "the contract {} grants {} to the whole tree",
+            contract.contract, over.left
+        )));
+    }
+}
+
+/// The access that an operation needs is at most the contract's.
+pub(super) fn too_much(contract: &Contract, operation: Operation) -> Option<Access> {
+    (operation.access() > contract.authority.access).then_some(contract.authority.access)
+}

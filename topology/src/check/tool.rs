@@ -1,0 +1,234 @@
+//! A tool's contract by itself: that an unclear outcome of a write can be found out, and that its key is its own.
+
+use coppice_messages::Bytes;
+
+use super::schema::{self, properties};
+use crate::{
+    expr::{Reference, Source},
+    load::{Diagnostic, Loaded, suggestion},
+    tool::{Attempts, EffectClass, Method, OnUnknown, Tool},
+};
+
+/// Greatest answer of a tool that the product takes.
+const OUTPUT_MAX: Bytes = Bytes(1 << 20);
+
+pub(super) fn check(loaded: &Loaded<Tool>, faults: &mut Vec<Diagnostic>) {
+    schema::check(loaded, &["input"], faults);
+    schema::check(loaded, &["output"], faults);
+    class(loaded, faults);
+    annotations(loaded, faults);
+    request(loaded, faults);
+    lookup(loaded, faults);
+    pointers(loaded, faults);
+    idempotency(loaded, faults);
+}
+
+fn class(loaded: &Loaded<Tool>, faults: &mut Vec<Diagnostic>) {
+    let tool = &loaded.value;
+    if tool.is_read() != (tool.effect == EffectClass::Read) {
+        let message = format!(
+            "the operation is {}, and the effect says otherwise",
+            tool.operation
+        );
+        let right = if tool.is_read() {
+            "effect: read"
+        } else {
+            "effect: reversible_write, irreversible_write, communication, payment or code_execution"
+        };
+        faults.push(
+            loaded
+                .at_value(&["effect"], message)
+                .help(format!("write {right}")),
+        );
+    }
+}
+
+fn annotations(loaded: &Loaded<Tool>, faults: &mut Vec<Diagnostic>) {
+    let known = properties(&loaded.value.input);
+    for name in &loaded.value.annotations {
+        if !known.contains(&name.as_str()) {
+            let mut fault = crate::bundle::item(loaded, &["annotations"], name);
+            fault.message = format!("{name:?} is no argument of the tool");
+            faults.push(fault.help(suggestion(name, &known)));
+        }
+    }
+}
+
+fn request(loaded: &Loaded<Tool>, faults: &mut Vec<Diagnostic>) {
+    let request = &loaded.value.http.request;
+    url(
+        loaded,
+        &["http", "request", "url"],
+        &request.url,
+        false,
+        faults,
+    );
+    if request.timeout.0 == 0 {
+        let fault = loaded.at_value(
+            &["http", "request", "timeout"],
+            "a timeout of 0: no answer would ever come",
+        );
+        faults.push(fault.help("write how long an answer may take, such as 5s"));
+    }
+    if request.max_bytes > OUTPUT_MAX || request.max_bytes.0 == 0 {
+        let message = format!("max_bytes: {} cannot be used", request.max_bytes);
+        let fault = loaded.at_value(&["http", "request", "max_bytes"], message);
+        faults.push(fault.help(format!("from 1 to {OUTPUT_MAX}")));
+    }
+}
+
+fn lookup(loaded: &Loaded<Tool>, faults: &mut Vec<Diagnostic>) {
+    let tool = &loaded.value;
+    let Some(lookup) = &tool.http.lookup_by_key else {
+        if !tool.is_read() && tool.http.on_unknown != OnUnknown::Person {
+            let message = "a write whose unclear outcome nobody can find out";
+            faults.push(loaded.at_key(&["http"], message).help(
+                "add lookup_by_key: { method: GET, url: …{key}…, found: … }, or on_unknown: person; there is no way to say \"retry\"",
+            ));
+        }
+        return;
+    };
+    let path = ["http", "lookup_by_key"];
+    url(
+        loaded,
+        &["http", "lookup_by_key", "url"],
+        &lookup.url,
+        true,
+        faults,
+    );
+    match lookup.method {
+        Method::Get | Method::Post => {}
+        Method::Put | Method::Patch | Method::Delete => {
+            let fault =
+                loaded.at_value(&["http", "lookup_by_key", "method"], "a look-up only reads");
+            faults.push(fault.help("GET, or a POST that only reads"));
+        }
+    }
+    if !lookup.url.contains("{key}") {
+        let fault = loaded.at_value(
+            &["http", "lookup_by_key", "url"],
+            "a look-up that does not ask for the key",
+        );
+        faults.push(fault.help("put {key} into the url"));
+    }
+    let strange = lookup
+        .found
+        .references()
+        .into_iter()
+        .find(|one| match one.from {
+            Source::Body | Source::Arguments => false,
+            Source::Input | Source::Item | Source::Node(_) | Source::Receipt | Source::Check => {
+                true
+            }
+        });
+    if let Some(strange) = strange {
+        let fault = loaded.at_value(
+            &[path.as_slice(), &["found"]].concat(),
+            format!("there is no {} in a look-up", strange.from),
+        );
+        faults.push(fault.help("found is about the answer's body, and the arguments of the call"));
+    }
+}
+
+/// `{desk}`, `{arguments.NAME}`, and in a look-up `{key}`.
+fn url(
+    loaded: &Loaded<Tool>,
+    path: &[&str],
+    url: &str,
+    with_key: bool,
+    faults: &mut Vec<Diagnostic>,
+) {
+    let known = properties(&loaded.value.input);
+    let mut rest = url;
+    while let Some((_, after)) = rest.split_once('{') {
+        let Some((name, after)) = after.split_once('}') else {
+            let fault = loaded.at_value(path, "a { without its } in the url");
+            faults.push(fault.help("write {desk}, {arguments.NAME} or {key}"));
+            return;
+        };
+        rest = after;
+        let fault = match name.strip_prefix("arguments.") {
+            Some(argument) if known.contains(&argument) => continue,
+            Some(argument) => loaded
+                .at_value(path, format!("the tool has no argument {argument:?}"))
+                .help(suggestion(argument, &known)),
+            None if name == "desk" || (with_key && name == "key") => continue,
+            None => {
+                let key = if with_key { ", {key}" } else { "" };
+                loaded
+                    .at_value(path, format!("{{{name}}} is not known in a url"))
+                    .help(format!("{{desk}}, {{arguments.NAME}}{key}"))
+            }
+        };
+        faults.push(fault);
+    }
+}
+
+fn pointers(loaded: &Loaded<Tool>, faults: &mut Vec<Diagnostic>) {
+    let http = &loaded.value.http;
+    let lookup = http.lookup_by_key.as_ref().map(|lookup| &lookup.result);
+    let pointers = [
+        (&["http", "receipt", "id"], http.receipt.id.as_ref()),
+        (
+            &["http", "receipt", "version"],
+            http.receipt.version.as_ref(),
+        ),
+        (&["http", "lookup_by_key", "result"], lookup),
+    ];
+    for (path, pointer) in pointers {
+        if let Some(pointer) = pointer.filter(|text| !text.is_empty() && !text.starts_with('/')) {
+            let fault = loaded.at_value(path, format!("{pointer:?} is no JSON Pointer"));
+            faults.push(fault.help(format!("it begins with /: /{pointer}")));
+        }
+    }
+}
+
+fn idempotency(loaded: &Loaded<Tool>, faults: &mut Vec<Diagnostic>) {
+    let tool = &loaded.value;
+    let idempotency = &tool.idempotency;
+    for (nth, reference) in idempotency.business_key.iter().enumerate() {
+        if !is_stable(reference) {
+            let nth = nth.to_string();
+            let path = ["idempotency", "business_key", nth.as_str()];
+            let fault = loaded.at_value(
+                &path,
+                format!("a business key never depends on {}", reference.from),
+            );
+            faults.push(fault.help(
+                "only on input and item: what a model or a tool worded may differ when it is done again",
+            ));
+        }
+    }
+    let needs_key = match tool.effect {
+        EffectClass::Payment | EffectClass::IrreversibleWrite => true,
+        EffectClass::Read
+        | EffectClass::ReversibleWrite
+        | EffectClass::Communication
+        | EffectClass::CodeExecution => false,
+    };
+    if needs_key && idempotency.business_key.is_empty() {
+        let fault = loaded.at_key(
+            &["idempotency"],
+            "what cannot be undone needs a business key",
+        );
+        faults.push(fault.help("add idempotency: { business_key: [ { from: input, at: /… } ] }: what makes two of them one"));
+    }
+    let again = idempotency.attempts == Attempts::AtLeastOnce && !tool.is_read();
+    if again && tool.http.request.key_header.is_none() && tool.http.lookup_by_key.is_none() {
+        let path = ["idempotency", "attempts"];
+        let fault = loaded.at_value(
+            &path,
+            "a write that may be sent again, and nothing tells the second from the first",
+        );
+        faults.push(fault.help("add key_header or lookup_by_key, or write at_most_once"));
+    }
+}
+
+fn is_stable(reference: &Reference) -> bool {
+    match reference.from {
+        Source::Input | Source::Item => true,
+        Source::Node(_) | Source::Arguments | Source::Receipt | Source::Body | Source::Check => {
+            false
+        }
+    }
+}
