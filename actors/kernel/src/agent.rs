@@ -1,14 +1,14 @@
 //! The loop of an agent node: ask, take the proposal as data, check it, act, ask again (`spec/run.md` 2).
 
+mod evolve;
+
 use std::{collections::BTreeMap, sync::Arc};
 
 use coppice_messages::{
     Digest, Event, Payload, Spent, Value,
     digest::LengthPrefixed,
     event::{
-        check,
-        effect::{self, Lost, LostCall},
-        join, model,
+        check, effect, join, model,
         model::{Asked, Failed, Proposal, Proposed, Refused},
     },
     ids::{EffectKey, NodeName, SlotName},
@@ -19,11 +19,10 @@ use serde::{Deserialize, Serialize};
 use crate::{
     child::Group,
     command::{CheckId, ModelOutcome, Refusal},
-    duty::Duty,
-    effect::{Resolution, event_done, exhausted},
+    effect::{NotIntended, Resolution, exhausted},
     limits::CHILDREN_MAX,
-    progress::{ended, failed},
-    state::{Meta, State, Turn},
+    progress::{done, failed},
+    state::{State, Turn},
 };
 
 /// The loops of this run's agent nodes.
@@ -139,7 +138,7 @@ impl State {
         match &agent.phase {
             Phase::Asking(_) => Vec::new(),
             Phase::Idle => self.ask(node, body, agent.call, &agent.turns, turn),
-            Phase::Answered(_) => vec![ended(node, event_done(), None)],
+            Phase::Answered(_) => vec![done(node, None)],
             Phase::Acting(None) => self.act(node, agent, turn),
             Phase::Acting(Some(key)) => self.acted(node, body, agent, key, turn),
             Phase::Delegating(slot) => self.delegated(node, body, agent, slot, turn),
@@ -195,29 +194,27 @@ impl State {
             Some(Proposal::Call { tool, arguments }) => {
                 match self.intend(node, agent.call, tool, arguments.clone(), turn) {
                     Ok(intended) => vec![intended],
-                    Err(budget @ Event::Budget(_)) => vec![budget],
-                    Err(Event::Node(coppice_messages::event::node::Event::Ended(end))) => {
-                        let why = match end.outcome {
-                            coppice_messages::event::node::Outcome::Failed { message, .. } => {
-                                message
-                            }
-                            coppice_messages::event::node::Outcome::Done => {
-                                "this operation is done already".to_owned()
-                            }
-                        };
-                        vec![refused(node, agent.call, "/tool", why)]
+                    Err(NotIntended::Budget(over)) => vec![exhausted(over)],
+                    Err(NotIntended::Refused { message, .. }) => {
+                        vec![refused(node, agent.call, "/tool", message)]
                     }
-                    Err(conflict) => {
-                        vec![
-                            conflict,
-                            refused(
-                                node,
-                                agent.call,
-                                "/arguments",
-                                "the key stands for other arguments".to_owned(),
-                            ),
-                        ]
+                    Err(NotIntended::DoneBefore(_)) => {
+                        vec![refused(
+                            node,
+                            agent.call,
+                            "/arguments",
+                            "this operation is done already".to_owned(),
+                        )]
                     }
+                    Err(NotIntended::Conflict(conflicted)) => vec![
+                        Event::Effect(effect::Event::Conflicted(conflicted)),
+                        refused(
+                            node,
+                            agent.call,
+                            "/arguments",
+                            "the key stands for other arguments".to_owned(),
+                        ),
+                    ],
                 }
             }
             Some(Proposal::Delegate {
@@ -343,138 +340,6 @@ impl State {
                 events
             }
         })
-    }
-
-    /// What a claim makes of model calls that were under way.
-    pub(crate) fn claim_models(&self) -> impl Iterator<Item = Event> {
-        self.agents.0.iter().filter_map(|(node, agent)| {
-            let Phase::Asking(asked) = &agent.phase else {
-                return None;
-            };
-            let what = LostCall::Model {
-                node: node.clone(),
-                call: asked.call,
-            };
-            Some(Event::Effect(effect::Event::Lost(Lost {
-                what,
-                charged: asked.reserved.clone(),
-            })))
-        })
-    }
-
-    pub(crate) fn evolve_lost_model(
-        &mut self,
-        node: &NodeName,
-        charged: &Spent,
-        touched: &mut Vec<Duty>,
-    ) {
-        if let Some((_, asked)) = self.agents.asking(node) {
-            self.charge(&asked.reserved, charged);
-        }
-        if let Some(agent) = self.agents.0.get_mut(node) {
-            agent.phase = Phase::Idle;
-        }
-        touched.push(Duty::Model(node.clone()));
-    }
-
-    fn charge(&mut self, reserved: &Spent, usage: &Spent) {
-        self.account.calls = self.account.calls.less(reserved);
-        self.account.used = self.account.used.plus(usage);
-    }
-
-    pub(crate) fn evolve_model(&mut self, event: &model::Event, _: Meta, touched: &mut Vec<Duty>) {
-        match event {
-            model::Event::Asked(asked) => self.evolve_asked(asked, touched),
-            model::Event::Proposed(proposed) => {
-                self.end_call(&proposed.node, &proposed.usage, touched);
-                if let Some(agent) = self.agents.0.get_mut(&proposed.node) {
-                    let proposal = proposed.proposal.clone();
-                    match &proposal {
-                        Proposal::Answer(answer) => agent.phase = Phase::Answered(answer.clone()),
-                        Proposal::Say(_) => agent.next_call(),
-                        Proposal::Call { .. } | Proposal::Delegate { .. } => {
-                            agent.phase = Phase::Acting(None)
-                        }
-                    }
-                    let turned = Turned {
-                        call: proposed.call,
-                        proposal: Some(proposal),
-                        result: None,
-                    };
-                    Arc::make_mut(&mut agent.turns).push(turned);
-                }
-            }
-            model::Event::Failed(failed) => {
-                self.end_call(&failed.node, &failed.usage, touched);
-                if let Some(agent) = self.agents.0.get_mut(&failed.node) {
-                    let result = Some(failure_shown(&failed.class, &failed.message));
-                    Arc::make_mut(&mut agent.turns).push(Turned {
-                        call: failed.call,
-                        proposal: None,
-                        result,
-                    });
-                    agent.failures += 1;
-                    agent.next_call();
-                }
-            }
-            model::Event::Refused(refused) => {
-                if let Some(agent) = self.agents.0.get_mut(&refused.node) {
-                    let shown =
-                        failure_shown("refused", &format!("{}: {}", refused.path, refused.why));
-                    if let Some(last) = agent.last_turn() {
-                        last.result = Some(shown);
-                    }
-                    agent.failures += 1;
-                    agent.next_call();
-                }
-            }
-        }
-    }
-
-    fn end_call(&mut self, node: &NodeName, usage: &Spent, touched: &mut Vec<Duty>) {
-        if let Some((_, asked)) = self.agents.asking(node) {
-            self.charge(&asked.reserved, usage);
-        }
-        touched.push(Duty::Model(node.clone()));
-    }
-
-    fn evolve_asked(&mut self, asked: &Asked, touched: &mut Vec<Duty>) {
-        self.account.calls = self.account.calls.plus(&asked.reserved);
-        let shown = self.result_to_show(&asked.node);
-        let agent = self
-            .agents
-            .0
-            .entry(asked.node.clone())
-            .or_insert_with(|| AgentState {
-                turns: Arc::default(),
-                phase: Phase::Idle,
-                call: 1,
-                failures: 0,
-            });
-        if let Some((result, succeeded)) = shown {
-            agent.failures = if succeeded { 0 } else { agent.failures + 1 };
-            if let Some(last) = agent.last_turn() {
-                last.result = Some(result);
-            }
-        }
-        agent.call = asked.call;
-        agent.phase = Phase::Asking(Arc::new(asked.clone()));
-        touched.push(Duty::Model(asked.node.clone()));
-    }
-
-    /// The result of the action between two calls, and whether it was a success.
-    fn result_to_show(&self, node: &NodeName) -> Option<(Payload, bool)> {
-        match &self.agents.0.get(node)?.phase {
-            Phase::Acting(Some(key)) => match self.resolution(self.effects.get(key)?) {
-                Resolution::Pending => None,
-                Resolution::Value(value) => Some((value, true)),
-                Resolution::Failed { class, message } => {
-                    Some((failure_shown(class, &message), false))
-                }
-            },
-            Phase::Delegating(slot) => Some((self.children.group_payload(slot), true)),
-            Phase::Idle | Phase::Asking(_) | Phase::Acting(None) | Phase::Answered(_) => None,
-        }
     }
 
     pub(crate) fn open_proposed_join(

@@ -54,8 +54,12 @@ impl Nodes {
     }
 }
 
-/// A node's end as an event.
-pub(crate) fn ended(node: &NodeName, outcome: Outcome, effect: Option<EffectKey>) -> Event {
+/// A node's end as an event: it did what it is for; of a call with the effect whose result is its value.
+pub(crate) fn done(node: &NodeName, effect: Option<EffectKey>) -> Event {
+    ended(node, Outcome::Done, effect)
+}
+
+fn ended(node: &NodeName, outcome: Outcome, effect: Option<EffectKey>) -> Event {
     Event::Node(node::Event::Ended(Ended {
         node: node.clone(),
         visit: 1,

@@ -264,7 +264,7 @@ impl Child<'_> {
             "authority_scope",
             "resources",
         ];
-        for asked in &self.request.authority_scope.resources {
+        for asked in &self.request.resources {
             if !allowed.iter().any(|had| had.covers(asked)) {
                 let mut fault = item(&self.parts.topology, &list, &asked.to_string());
                 fault.message = format!("the contract does not allow the resource {asked}");

@@ -18,9 +18,8 @@ use coppice_topology::{
 use super::{Group, Wanted};
 use crate::{
     agent::{refused, slot_of},
-    effect::event_done,
     limits::{CHILDREN_MAX, SLICE_BYTES, SLICE_CHILDREN},
-    progress::{ended, failed},
+    progress::{done, failed},
     state::{State, Turn},
 };
 
@@ -52,7 +51,7 @@ impl State {
         }
         let decided = self.decide_join(node, group, join.on_failure);
         let outcome = if decided.met {
-            ended(node, event_done(), None)
+            done(node, None)
         } else {
             let failures = decided
                 .outcomes
@@ -294,7 +293,7 @@ impl State {
                 )]
             }
             (OnFailure::Fail, None) | (OnFailure::Collect, _) => {
-                vec![ended(node, event_done(), None)]
+                vec![done(node, None)]
             }
         }
     }
@@ -343,7 +342,7 @@ impl State {
 
 fn refusal_class(widening: &Widening) -> &'static str {
     match widening.field {
-        Field::Budget(_) => "budget_refused",
+        Field::Budget => "budget_refused",
         _ => "delegation_refused",
     }
 }

@@ -1,0 +1,140 @@
+//! How an effect's state follows from its events.
+
+use std::sync::Arc;
+
+use coppice_messages::{
+    Millis, Spent,
+    event::effect::{self, Intended, LostCall, ReconciledOutcome, Unknown},
+    ids::EffectKey,
+};
+
+use super::{Effect, Status};
+use crate::{
+    duty::Duty,
+    state::{Meta, State},
+};
+
+impl State {
+    pub(crate) fn evolve_effect(
+        &mut self,
+        event: &effect::Event,
+        meta: Meta,
+        touched: &mut Vec<Duty>,
+    ) {
+        match event {
+            effect::Event::Intended(intended) => self.evolve_intended(intended, touched),
+            effect::Event::Landed(landed) => {
+                let status = Status::Landed {
+                    value: landed.value.clone(),
+                    result: landed.result,
+                };
+                self.settle(landed.key, status, &landed.usage, touched);
+            }
+            effect::Event::Declined(declined) => {
+                let status = Status::Declined {
+                    message: format!("{}: {}", declined.code, declined.message),
+                };
+                self.settle(declined.key, status, &declined.usage, touched);
+            }
+            effect::Event::Retryable(retryable) => {
+                let status =
+                    self.again(retryable.key, &retryable.code, retryable.retry_after, meta);
+                self.settle(retryable.key, status, &retryable.usage, touched);
+            }
+            effect::Event::NotSent(not_sent) => {
+                let status = self.again(not_sent.key, &not_sent.why, None, meta);
+                self.settle(not_sent.key, status, &Spent::default(), touched);
+            }
+            effect::Event::Withdrawn(withdrawn) => {
+                let status = Status::Withdrawn {
+                    why: withdrawn.why.clone(),
+                };
+                self.settle(withdrawn.key, status, &Spent::default(), touched);
+            }
+            effect::Event::Unknown(unknown) => self.evolve_unknown(unknown, touched),
+            effect::Event::Reconciled(reconciled) => {
+                let status = match &reconciled.outcome {
+                    ReconciledOutcome::Landed { result, value, .. } => Status::Landed {
+                        value: value.clone(),
+                        result: *result,
+                    },
+                    ReconciledOutcome::NotHappened => {
+                        self.again(reconciled.key, "it did not happen", None, meta)
+                    }
+                };
+                self.settle(reconciled.key, status, &reconciled.usage, touched);
+            }
+            effect::Event::Escalated(escalated) => {
+                if let Some(effect) = self.effects.0.get_mut(&escalated.key) {
+                    effect.status = Status::Escalated {
+                        why: escalated.why.clone(),
+                    };
+                }
+                touched.push(Duty::Effect(escalated.key));
+            }
+            effect::Event::Lost(lost) => match &lost.what {
+                LostCall::Read { key, .. } => {
+                    let status = self.again(*key, "its answer was lost", None, meta);
+                    self.settle(*key, status, &lost.charged, touched);
+                }
+                LostCall::Model { node, .. } => {
+                    self.evolve_lost_model(node, &lost.charged, touched)
+                }
+            },
+            effect::Event::Conflicted(_) => {}
+        }
+    }
+
+    fn evolve_intended(&mut self, intended: &Intended, touched: &mut Vec<Duty>) {
+        self.account.calls = self.account.calls.plus(&intended.reserved);
+        let failures = self
+            .effects
+            .get(&intended.key)
+            .map_or(0, |effect| effect.failures);
+        let effect = Effect {
+            intended: Arc::new(intended.clone()),
+            status: Status::Open,
+            failures,
+        };
+        self.effects.0.insert(intended.key, effect);
+        self.agents
+            .acting(&intended.node, intended.call, intended.key);
+        touched.push(Duty::Effect(intended.key));
+    }
+
+    fn evolve_unknown(&mut self, unknown: &Unknown, touched: &mut Vec<Duty>) {
+        if let Some(effect) = self.effects.0.get_mut(&unknown.key) {
+            effect.status = Status::Unknown;
+        }
+        touched.push(Duty::Effect(unknown.key));
+    }
+
+    fn again(&self, key: EffectKey, why: &str, retry_after: Option<Millis>, meta: Meta) -> Status {
+        let failures = self.effects.get(&key).map_or(0, |effect| effect.failures);
+        let backoff = Millis(
+            self.plan
+                .contract
+                .recovery
+                .backoff
+                .0
+                .saturating_mul(1 << failures.min(16)),
+        );
+        let at = meta.at.plus(retry_after.unwrap_or(backoff).max(backoff));
+        Status::Again {
+            at,
+            why: why.to_owned(),
+        }
+    }
+
+    fn settle(&mut self, key: EffectKey, status: Status, usage: &Spent, touched: &mut Vec<Duty>) {
+        if let Some(effect) = self.effects.0.get_mut(&key) {
+            self.account.calls = self.account.calls.less(&effect.intended.reserved);
+            self.account.used = self.account.used.plus(usage);
+            if matches!(status, Status::Again { .. }) {
+                effect.failures += 1;
+            }
+            effect.status = status;
+        }
+        touched.push(Duty::Effect(key));
+    }
+}

@@ -1,0 +1,211 @@
+//! Intents: which operation a call is, whether it may be called, and what it reserves.
+
+use coppice_messages::{
+    Digest, Event, Payload, Spent, Value,
+    budget::Overdrawn,
+    digest::LengthPrefixed,
+    event::effect::{self, Conflicted, Intended, ResultCheck},
+    ids::{EffectKey, NodeName, ToolName},
+};
+use coppice_topology::{node::Call, plan::PinnedTool};
+
+use super::{Effect, Resolution, Status, exhausted};
+use crate::{
+    progress::{done, failed},
+    state::{State, Turn},
+};
+
+/// Why a call does not become an intent.
+pub(crate) enum NotIntended {
+    /// The run may not call it, or its arguments lead to nothing.
+    Refused {
+        class: &'static str,
+        message: String,
+    },
+    /// Too little is left.
+    Budget(Overdrawn),
+    /// The operation is done already, with equal arguments.
+    DoneBefore(EffectKey),
+    /// The key stands for other arguments, or for an operation that did not come to an end.
+    Conflict(Conflicted),
+}
+
+fn refused<T>(class: &'static str, message: impl Into<String>) -> Result<T, NotIntended> {
+    Err(NotIntended::Refused {
+        class,
+        message: message.into(),
+    })
+}
+
+impl State {
+    pub(super) fn tool(&self, tool: &ToolName) -> Option<&PinnedTool> {
+        self.plan.tools.get(tool)
+    }
+
+    /// What one call reserves: a step, one operation of its class, and the largest answer that it may bring.
+    fn reservation(tool: &PinnedTool) -> Spent {
+        Spent {
+            steps: 1,
+            network: tool.contract.http.request.max_bytes.0,
+            operations: [(tool.contract.operation, 1)].into(),
+            ..Spent::default()
+        }
+    }
+
+    /// The operation's name within the lineage: the business key where the contract has one, else the place in the plan.
+    fn operation(
+        &self,
+        tool: &PinnedTool,
+        node: &NodeName,
+        call: u32,
+        turn: &Turn<'_>,
+    ) -> Result<String, NotIntended> {
+        let business_key = &tool.contract.idempotency.business_key;
+        if business_key.is_empty() {
+            let path = self
+                .opened()
+                .map(|opened| opened.path.as_str())
+                .unwrap_or_default();
+            return Ok(format!("at:{path}/{node}.{call}"));
+        }
+        let scope = self.scope(turn);
+        let parts = business_key
+            .iter()
+            .map(|reference| reference.resolve(&scope));
+        match parts.collect::<Result<Vec<Value>, _>>() {
+            Ok(parts) => Ok(format!("business:{}", Value::List(parts))),
+            Err(dangling) => refused(
+                "result_invalid",
+                format!("business key of {}: {dangling}", tool.contract.tool),
+            ),
+        }
+    }
+
+    /// The contract of a tool that this run may call.
+    fn callable(&self, tool: &ToolName) -> Result<&PinnedTool, NotIntended> {
+        let (Some(pinned), Some(opened)) = (self.tool(tool), self.opened()) else {
+            return refused("refused_tool", format!("{tool} is not in the release"));
+        };
+        if !opened.envelope.permitted_tools().contains(tool) {
+            return refused(
+                "refused_tool",
+                format!("{tool} is not among the tools that this run may call"),
+            );
+        }
+        let needed = pinned.contract.operation.access();
+        if needed > opened.envelope.access() {
+            return refused(
+                "refused_tool",
+                format!(
+                    "{tool} needs {needed}, the run has {}",
+                    opened.envelope.access()
+                ),
+            );
+        }
+        Ok(pinned)
+    }
+
+    /// The intent to call a tool, with what it needs reserved; or why not.
+    pub(crate) fn intend(
+        &self,
+        node: &NodeName,
+        call: u32,
+        tool: &ToolName,
+        arguments: Payload,
+        turn: &Turn<'_>,
+    ) -> Result<Event, NotIntended> {
+        let pinned = self.callable(tool)?;
+        let operation = self.operation(pinned, node, call, turn)?;
+        let lineage = self.opened().map_or(&self.run, |opened| &opened.lineage);
+        let key = EffectKey::derive(&self.tenant, tool, lineage, &operation);
+        let action = self.action_digest(pinned, &arguments, key);
+        if let Some(had) = self.effects.get(&key) {
+            let landed = matches!(
+                had.status,
+                Status::Landed {
+                    result: ResultCheck::Ok,
+                    ..
+                }
+            );
+            return Err(if had.intended.action == action && landed {
+                NotIntended::DoneBefore(key)
+            } else {
+                NotIntended::Conflict(Conflicted {
+                    key,
+                    had: had.intended.action,
+                    asked: action,
+                })
+            });
+        }
+        let reserved = Self::reservation(pinned);
+        self.account
+            .affords(&reserved)
+            .map_err(NotIntended::Budget)?;
+        Ok(Event::Effect(effect::Event::Intended(Box::new(Intended {
+            key,
+            node: node.clone(),
+            call,
+            tool: tool.clone(),
+            tool_digest: pinned.digest,
+            operation: pinned.contract.operation,
+            arguments,
+            action,
+            attempt: 1,
+            send_by: Self::send_by(turn.now),
+            reserved,
+        }))))
+    }
+
+    fn action_digest(&self, tool: &PinnedTool, arguments: &Payload, key: EffectKey) -> Digest {
+        let principal = self
+            .opened()
+            .map(|opened| opened.envelope.principal())
+            .unwrap_or_default();
+        LengthPrefixed::new()
+            .part(tool.contract.tool.as_str().as_bytes())
+            .part(&tool.digest.0)
+            .part(&arguments.digest().0)
+            .part(principal.as_bytes())
+            .part(self.tenant.as_str().as_bytes())
+            .part(self.run.as_str().as_bytes())
+            .part(&key.0.0)
+            .finish()
+    }
+
+    pub(crate) fn advance_call(&self, node: &NodeName, call: &Call, turn: &Turn<'_>) -> Vec<Event> {
+        let own = |(_, effect): &(&EffectKey, &Effect)| {
+            effect.intended.node == *node && effect.intended.call == 0
+        };
+        if let Some((key, effect)) = self.effects.iter().find(own) {
+            return match self.resolution(effect) {
+                Resolution::Pending => Vec::new(),
+                Resolution::Value(_) => vec![done(node, Some(*key))],
+                Resolution::Failed { class, message } => vec![failed(node, class, message)],
+            };
+        }
+        let arguments = match call.arguments.resolve(&self.scope(turn)) {
+            Ok(arguments) => turn.keep(arguments),
+            Err(dangling) => {
+                return vec![failed(
+                    node,
+                    "result_invalid",
+                    format!("arguments: {dangling}"),
+                )];
+            }
+        };
+        match self.intend(node, 0, &call.tool, arguments, turn) {
+            Ok(intended) => vec![intended],
+            Err(NotIntended::Refused { class, message }) => vec![failed(node, class, message)],
+            Err(NotIntended::Budget(over)) => vec![exhausted(over)],
+            Err(NotIntended::DoneBefore(key)) => vec![done(node, Some(key))],
+            Err(NotIntended::Conflict(conflicted)) => {
+                let failed = failed(
+                    node,
+                    "key_conflict",
+                    "the key stands for other arguments; a person must look",
+                );
+                vec![Event::Effect(effect::Event::Conflicted(conflicted)), failed]
+            }
+        }
+    }
+}
