@@ -277,7 +277,7 @@ fn tools_named(parts: &Parts) -> Vec<(ToolName, Diagnostic)> {
 
 /// Where `wanted` stands in a list of texts; sets do not keep the order of the file.
 pub(crate) fn item<T>(loaded: &Loaded<T>, list: &[&str], wanted: &str) -> Diagnostic {
-    let items = loaded.tree.find(list).map_or(&[][..], |tree| tree.items());
+    let items = loaded.yaml.find(list).map_or(&[][..], |yaml| yaml.items());
     let nth = items.iter().position(|item| item.as_text() == Some(wanted));
     let nth = nth.map(|nth| nth.to_string());
     let path: Vec<&str> = list.iter().copied().chain(nth.as_deref()).collect();

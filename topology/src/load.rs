@@ -1,12 +1,12 @@
 //! Reading the files that people write: YAML, strict, and every refusal points into the file.
 //!
-//! A file is first read into a [`Tree`] that keeps the position of every key and value, then into its type. So an error of any
+//! A file is first read into a [`Yaml`] that keeps the position of every key and value, then into its type. So an error of any
 //! type, also one that only a `FromStr` knows, stands at the value that caused it, and a check that runs later finds the position of
 //! whatever it has to say by its path.
 
 mod de;
 mod diagnostic;
-mod tree;
+mod yaml;
 
 use coppice_messages::{Contract, Value, delegation::RequestDocument};
 use serde::de::DeserializeOwned;
@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 pub(crate) use self::de::suggestion;
 pub use self::{
     diagnostic::{Diagnostic, Diagnostics},
-    tree::{Position, Tree},
+    yaml::{Position, Yaml},
 };
 use crate::{document::Topology, script::Script, tool::Tool};
 
@@ -26,7 +26,7 @@ pub struct Loaded<T> {
     /// The file's name, as diagnostics show it.
     pub file: String,
     /// Where.
-    pub tree: Tree,
+    pub yaml: Yaml,
 }
 
 /// Reads a document of any type.
@@ -34,12 +34,12 @@ pub struct Loaded<T> {
 /// # Errors
 /// One diagnostic: the first thing that is wrong.
 pub fn read<T: DeserializeOwned>(file: &str, bytes: &[u8]) -> Result<Loaded<T>, Diagnostic> {
-    let tree = Tree::parse(file, bytes)?;
-    let value = T::deserialize(de::Reader(&tree)).map_err(|fault| fault.into_diagnostic(file))?;
+    let yaml = Yaml::parse(file, bytes)?;
+    let value = T::deserialize(de::Reader(&yaml)).map_err(|fault| fault.into_diagnostic(file))?;
     Ok(Loaded {
         value,
         file: file.to_owned(),
-        tree,
+        yaml,
     })
 }
 
@@ -95,12 +95,12 @@ impl<T> Loaded<T> {
     /// A diagnostic at the value that `path` leads to, or at the last part of the path that is there.
     #[must_use]
     pub fn at_value(&self, path: &[&str], message: impl Into<String>) -> Diagnostic {
-        Diagnostic::new(&self.file, self.tree.value_position(path), message)
+        Diagnostic::new(&self.file, self.yaml.value_position(path), message)
     }
 
     /// A diagnostic at the key that `path` ends with.
     #[must_use]
     pub fn at_key(&self, path: &[&str], message: impl Into<String>) -> Diagnostic {
-        Diagnostic::new(&self.file, self.tree.key_position(path), message)
+        Diagnostic::new(&self.file, self.yaml.key_position(path), message)
     }
 }

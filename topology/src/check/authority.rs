@@ -257,13 +257,7 @@ impl Child<'_> {
 
     fn resources(&self, faults: &mut Vec<Diagnostic>) {
         let allowed = &self.contract().authority.resources.allow;
-        let list = [
-            "nodes",
-            self.name.as_str(),
-            "delegation",
-            "authority_scope",
-            "resources",
-        ];
+        let list = ["nodes", self.name.as_str(), "delegation", "resources"];
         for asked in &self.request.resources {
             if !allowed.iter().any(|had| had.covers(asked)) {
                 let mut fault = item(&self.parts.topology, &list, &asked.to_string());

@@ -2,7 +2,7 @@
 
 use crate::{
     bundle::{Documents, bundle},
-    load::{self, Diagnostic, Diagnostics, Loaded, Position, Tree},
+    load::{self, Diagnostic, Diagnostics, Loaded, Position, Yaml},
 };
 
 /// What a file is, by its keys.
@@ -43,8 +43,8 @@ impl FileKind {
         if file.ends_with(".json") {
             return Ok(Self::Schema);
         }
-        let tree = Tree::parse(file, bytes)?;
-        let found = KINDS.iter().find(|(key, _)| tree.find(&[key]).is_some());
+        let yaml = Yaml::parse(file, bytes)?;
+        let found = KINDS.iter().find(|(key, _)| yaml.find(&[key]).is_some());
         found.map(|(_, kind)| *kind).ok_or_else(|| {
             Diagnostic::new(file, Position::START, "the file does not say what it is").help(
                 "begin with one of topology: NAME, contract: NAME, tool: NAME, model: NAME, scenario: NAME",

@@ -6,17 +6,17 @@ use crate::load::{Diagnostic, Loaded};
 
 /// A schema is a map (or true, or false), and every `$ref` stays in the document.
 pub(super) fn check<T>(loaded: &Loaded<T>, at: &[&str], faults: &mut Vec<Diagnostic>) {
-    let Some(tree) = loaded.tree.find(at) else {
+    let Some(yaml) = loaded.yaml.find(at) else {
         return;
     };
-    if !tree.is_map() && !tree.is_bool() {
+    if !yaml.is_map() && !yaml.is_bool() {
         faults.push(
             loaded
                 .at_value(at, "this is no JSON Schema")
                 .help("write a map, such as { type: object }"),
         );
     }
-    tree.visit(&mut |key, value| {
+    yaml.visit(&mut |key, value| {
         let remote = value.as_text().filter(|text| !text.starts_with('#'));
         if let (Some("$ref"), Some(remote)) = (key, remote) {
             let message = format!("$ref {remote:?} leads out of the document");

@@ -1,4 +1,4 @@
-//! From a [`Tree`] into a type, with serde: whatever refuses a value, the refusal gets that value's position.
+//! From a [`Yaml`] into a type, with serde: whatever refuses a value, the refusal gets that value's position.
 
 use std::fmt::{self, Display};
 
@@ -9,7 +9,7 @@ use serde::de::{
 
 use super::{
     diagnostic::Diagnostic,
-    tree::{Member, Position, Shape, Tree},
+    yaml::{Member, Position, Shape, Yaml},
 };
 
 /// What is wrong, and where as soon as that is known.
@@ -132,6 +132,9 @@ fn found(unexpected: &Unexpected<'_>) -> String {
     }
 }
 
+/// A list up to this long is shown even when it is clear what was meant.
+const SHORT: usize = 10;
+
 /// What was probably meant, and all that could be.
 pub(crate) fn suggestion<S: AsRef<str>>(given: &str, known: &[S]) -> String {
     let all = known
@@ -145,6 +148,9 @@ pub(crate) fn suggestion<S: AsRef<str>>(given: &str, known: &[S]) -> String {
         .min();
     match nearest {
         None => "nothing is known here".to_owned(),
+        Some((far, near)) if far <= near.len().div_ceil(3) && known.len() > SHORT => {
+            format!("did you mean {near}?")
+        }
         Some((far, near)) if far <= near.len().div_ceil(3) => {
             format!("did you mean {near}? Known: {all}")
         }
@@ -174,7 +180,7 @@ fn distance(a: &str, b: &str) -> usize {
 
 /// Reads one value.
 #[derive(Clone, Copy)]
-pub(super) struct Reader<'t>(pub(super) &'t Tree);
+pub(super) struct Reader<'t>(pub(super) &'t Yaml);
 
 impl<'t> Reader<'t> {
     fn any<'de, V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
@@ -351,7 +357,7 @@ impl<'de> Deserializer<'de> for Reader<'_> {
 }
 
 /// The items of a list.
-struct Items<'t>(std::slice::Iter<'t, Tree>);
+struct Items<'t>(std::slice::Iter<'t, Yaml>);
 
 impl<'de> SeqAccess<'de> for &mut Items<'_> {
     type Error = Fault;
@@ -377,7 +383,7 @@ impl<'de> SeqAccess<'de> for &mut Items<'_> {
 /// The members of a map.
 struct Members<'t> {
     rest: std::slice::Iter<'t, Member>,
-    value: Option<&'t Tree>,
+    value: Option<&'t Yaml>,
 }
 
 impl<'de> MapAccess<'de> for Members<'_> {
@@ -410,7 +416,7 @@ impl<'de> MapAccess<'de> for Members<'_> {
 struct Variant<'t> {
     word: &'t str,
     at: Position,
-    body: Option<&'t Tree>,
+    body: Option<&'t Yaml>,
 }
 
 impl<'t> Variant<'t> {

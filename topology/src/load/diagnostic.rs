@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::tree::Position;
+use super::yaml::Position;
 
 /// One thing that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]

@@ -30,7 +30,7 @@ impl Position {
 
 /// A value and where it stands.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Tree {
+pub struct Yaml {
     /// Where it begins.
     pub at: Position,
     /// What it is.
@@ -53,7 +53,7 @@ pub enum Shape {
     /// Text.
     Text(String),
     /// A list.
-    List(Vec<Tree>),
+    List(Vec<Yaml>),
     /// A map, in the order of the file.
     Map(Vec<Member>),
 }
@@ -66,10 +66,10 @@ pub struct Member {
     /// Where the key stands.
     pub at: Position,
     /// Its value.
-    pub value: Tree,
+    pub value: Yaml,
 }
 
-impl Tree {
+impl Yaml {
     /// Reads a file.
     ///
     /// # Errors
@@ -92,7 +92,7 @@ impl Tree {
     /// The value that `path` leads to; a step into a list is its index.
     #[must_use]
     pub fn find(&self, path: &[&str]) -> Option<&Self> {
-        path.iter().try_fold(self, |tree, step| match &tree.shape {
+        path.iter().try_fold(self, |yaml, step| match &yaml.shape {
             Shape::Map(members) => members
                 .iter()
                 .find(|member| member.key == *step)
@@ -178,7 +178,7 @@ impl Tree {
     pub fn value_position(&self, path: &[&str]) -> Position {
         let there = (0..=path.len()).rev().find_map(|steps| {
             let part = path.get(..steps)?;
-            self.find(part).map(|tree| (steps, tree.at))
+            self.find(part).map(|yaml| (steps, yaml.at))
         });
         match there {
             Some((steps, at)) if steps == path.len() => at,
@@ -193,7 +193,7 @@ impl Tree {
         let Some((last, before)) = path.split_last() else {
             return self.at;
         };
-        let members = match self.find(before).map(|tree| &tree.shape) {
+        let members = match self.find(before).map(|yaml| &yaml.shape) {
             Some(Shape::Map(members)) => members.as_slice(),
             _ => &[],
         };
@@ -222,7 +222,7 @@ fn refusal(file: &str, error: &serde_saphyr::Error) -> Diagnostic {
     Diagnostic::new(file, at, message)
 }
 
-impl<'de> Deserialize<'de> for Tree {
+impl<'de> Deserialize<'de> for Yaml {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let spanned = Spanned::<Shape>::deserialize(deserializer)?;
         Ok(Self {
