@@ -2,10 +2,14 @@
 
 mod budget;
 mod codec;
+mod contract;
 mod dependencies;
 mod golden;
 mod ids;
+mod narrowing;
+mod request;
 mod samples;
+mod scope;
 mod strategies;
 mod tidy;
 mod units;
