@@ -14,6 +14,7 @@ mod duty;
 mod effect;
 mod lifecycle;
 pub mod limits;
+pub mod open;
 mod progress;
 mod state;
 
