@@ -1,1 +1,39 @@
 //! NATS in, fjall down: publisher, recorder, admission, log, blobs, managed nats-server.
+//!
+//! Every fact of Coppice takes one way: submitted as a commit, published to a JetStream stream in batches, read back in the stream's order by
+//! the recorder, admitted when it extends its run's hash chain in the current epoch, written to a fjall log in one batch with one fsync, and
+//! only then told to whoever waits for it and to the feed. The store decides nothing about a run.
+
+pub mod admission;
+mod bus;
+pub mod clock;
+mod closing;
+mod data_dir;
+mod fatal;
+mod faults;
+pub mod follow;
+pub mod limits;
+pub mod log;
+pub mod nats_server;
+mod open_effects;
+mod publisher;
+mod recorder;
+mod store;
+mod subjects;
+mod system_chain;
+mod wire;
+
+pub use self::{
+    bus::{BusError, Credentials},
+    data_dir::{DataDir, DataDirError},
+    fatal::Fatal,
+    faults::{FaultHooks, NoFaults},
+    log::{Log, LogReader, OpenLogError, ReadError},
+    nats_server::{GuardCommand, Role, ServerError, guard_main},
+    open_effects::OpenEffect,
+    publisher::{BlobError, Verdict, Waiter},
+    recorder::feed::FeedEvent,
+    store::{BusOptions, Endpoint, OpenError, Options, Status, Store},
+    subjects::{InvalidRealm, Realm},
+    system_chain::SystemEventError,
+};

@@ -1,0 +1,366 @@
+//! The connection to NATS and the stream: made or read back, compared with what it must be.
+
+use std::{path::PathBuf, sync::Arc};
+
+use async_nats::{
+    Client, ConnectOptions, Event,
+    jetstream::{self, stream},
+};
+use tokio::sync::watch;
+
+use crate::{
+    clock,
+    limits::{BACKOFF_FIRST, BACKOFF_LONGEST, MESSAGE_BYTES_MAX, PAYLOAD_BYTES_MIN, REQUEST_WAIT},
+    store::Endpoint,
+    subjects::Realm,
+};
+
+/// Which connection stands: counts connections, so that each new one is noticed, however short the gap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Link {
+    connections: u64,
+    up: bool,
+}
+
+impl Link {
+    pub fn is_up(self) -> bool {
+        self.up
+    }
+}
+
+/// How to prove who connects.
+#[derive(Clone)]
+pub enum Credentials {
+    /// Nobody in particular.
+    None,
+    /// A user with a password.
+    Password {
+        /// Who.
+        user: String,
+        /// The secret.
+        password: String,
+    },
+    /// A NATS credentials file.
+    File(PathBuf),
+}
+
+impl std::fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::None => f.write_str("None"),
+            Self::Password { user, .. } => write!(f, "Password({user})"),
+            Self::File(path) => write!(f, "File({})", path.display()),
+        }
+    }
+}
+
+/// Why the bus cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum BusError {
+    /// The credentials file cannot be read.
+    #[error("the credentials file {path} cannot be read")]
+    Credentials {
+        /// Which file.
+        path: PathBuf,
+        /// What the system says.
+        #[source]
+        source: std::io::Error,
+    },
+    /// Nobody answers, or who answers refuses.
+    #[error("cannot connect to NATS at {url}")]
+    Connect {
+        /// Where.
+        url: String,
+        /// What the client says.
+        #[source]
+        source: async_nats::ConnectError,
+    },
+    /// Its messages are too small.
+    #[error(
+        "the NATS server at {url} takes messages of at most {found} bytes (max_payload); coppice needs {PAYLOAD_BYTES_MIN}"
+    )]
+    SmallPayload {
+        /// Where.
+        url: String,
+        /// Its limit.
+        found: usize,
+    },
+    /// The stream can neither be found nor made.
+    #[error("the stream {stream} cannot be made at {url}: is JetStream on, and is there space?")]
+    CreateStream {
+        /// Where.
+        url: String,
+        /// Which stream.
+        stream: String,
+        /// What the client says.
+        #[source]
+        source: jetstream::context::CreateStreamError,
+    },
+    /// The stream cannot be read back.
+    #[error("the stream {stream} at {url} cannot be asked about itself")]
+    GetStream {
+        /// Where.
+        url: String,
+        /// Which stream.
+        stream: String,
+        /// What the client says.
+        #[source]
+        source: jetstream::context::GetStreamError,
+    },
+    /// There is a stream of this name, and it is not what coppice needs.
+    #[error("the stream {stream} at {url} has {setting} {found}, but coppice needs {needed}")]
+    OtherStream {
+        /// Where.
+        url: String,
+        /// Which stream.
+        stream: String,
+        /// The setting that differs.
+        setting: &'static str,
+        /// Its value.
+        found: String,
+        /// The value needed.
+        needed: String,
+    },
+}
+
+/// A connection with its stream; cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Bus {
+    client: Client,
+    jetstream: jetstream::Context,
+    stream: stream::Stream,
+    realm: Realm,
+    link: watch::Receiver<Link>,
+    message_bytes_max: usize,
+}
+
+/// Opens one connection.
+pub(crate) async fn connect(
+    endpoint: &Endpoint,
+    name: &str,
+) -> Result<(Client, watch::Receiver<Link>), BusError> {
+    let url = endpoint.url.as_str();
+    let (link, seen) = watch::channel(Link {
+        connections: 0,
+        up: false,
+    });
+    let link = Arc::new(link);
+    let options = ConnectOptions::new()
+        .name(name)
+        .custom_inbox_prefix(&endpoint.inbox_prefix)
+        .connection_timeout(REQUEST_WAIT)
+        .request_timeout(Some(REQUEST_WAIT))
+        .reconnect_delay_callback(|attempt| {
+            let attempt = u32::try_from(attempt).unwrap_or(u32::MAX);
+            clock::backoff(attempt, BACKOFF_FIRST, BACKOFF_LONGEST / 8)
+        })
+        .event_callback(move |event| {
+            match &event {
+                Event::Connected => link.send_modify(|l| {
+                    l.connections += 1;
+                    l.up = true;
+                }),
+                Event::Disconnected | Event::Closed => link.send_modify(|l| l.up = false),
+                Event::SlowConsumer(_) | Event::ServerError(_) | Event::ClientError(_) => {
+                    tracing::warn!(%event, "bus");
+                }
+                Event::LameDuckMode | Event::Draining => {}
+            }
+            async {}
+        });
+    let options = match &endpoint.credentials {
+        Credentials::None => options,
+        Credentials::Password { user, password } => {
+            options.user_and_password(user.clone(), password.clone())
+        }
+        Credentials::File(path) => {
+            let text = std::fs::read_to_string(path).map_err(|source| BusError::Credentials {
+                path: path.clone(),
+                source,
+            })?;
+            options
+                .credentials(&text)
+                .map_err(|source| BusError::Credentials {
+                    path: path.clone(),
+                    source,
+                })?
+        }
+    };
+    let client = options
+        .connect(url)
+        .await
+        .map_err(|source| BusError::Connect {
+            url: url.to_owned(),
+            source,
+        })?;
+    Ok((client, seen))
+}
+
+impl Bus {
+    /// Connects and makes or checks the stream.
+    pub async fn open(endpoint: &Endpoint, stream_bytes_max: u64) -> Result<Self, BusError> {
+        let (url, realm) = (endpoint.url.as_str(), endpoint.realm.clone());
+        let (client, mut link) = connect(endpoint, "coppice-host").await?;
+        // The first connection is made; its event may still be on its way.
+        let _ = link.wait_for(|l| l.is_up()).await;
+        let found = client.server_info().max_payload;
+        if found < PAYLOAD_BYTES_MIN {
+            return Err(BusError::SmallPayload {
+                url: url.to_owned(),
+                found,
+            });
+        }
+        let mut jetstream = jetstream::new(client.clone());
+        jetstream.set_timeout(REQUEST_WAIT);
+        let stream = open_stream(&jetstream, url, &realm, stream_bytes_max).await?;
+        Ok(Self {
+            client,
+            jetstream,
+            stream,
+            realm,
+            link,
+            message_bytes_max: (found / 2).min(MESSAGE_BYTES_MAX),
+        })
+    }
+
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    pub fn jetstream(&self) -> &jetstream::Context {
+        &self.jetstream
+    }
+
+    pub fn stream(&self) -> &stream::Stream {
+        &self.stream
+    }
+
+    pub fn realm(&self) -> &Realm {
+        &self.realm
+    }
+
+    pub fn link(&self) -> watch::Receiver<Link> {
+        self.link.clone()
+    }
+
+    pub fn message_bytes_max(&self) -> usize {
+        self.message_bytes_max
+    }
+}
+
+fn needed(realm: &Realm, stream_bytes_max: u64) -> stream::Config {
+    stream::Config {
+        name: realm.stream(),
+        subjects: realm.stream_subjects(),
+        storage: stream::StorageType::File,
+        retention: stream::RetentionPolicy::Limits,
+        discard: stream::DiscardPolicy::New,
+        max_bytes: i64::try_from(stream_bytes_max).unwrap_or(i64::MAX),
+        max_messages: -1,
+        max_messages_per_subject: -1,
+        deny_delete: true,
+        ..stream::Config::default()
+    }
+}
+
+async fn open_stream(
+    jetstream: &jetstream::Context,
+    url: &str,
+    realm: &Realm,
+    stream_bytes_max: u64,
+) -> Result<stream::Stream, BusError> {
+    use jetstream::{ErrorCode, context::GetStreamErrorKind};
+    let wanted = needed(realm, stream_bytes_max);
+    let found = match jetstream.get_stream(&wanted.name).await {
+        Ok(found) => found,
+        Err(error) => {
+            let missing = matches!(
+                error.kind(),
+                GetStreamErrorKind::JetStream(ref e) if e.error_code() == ErrorCode::STREAM_NOT_FOUND
+            );
+            if !missing {
+                return Err(BusError::GetStream {
+                    url: url.to_owned(),
+                    stream: wanted.name,
+                    source: error,
+                });
+            }
+            jetstream
+                .create_stream(wanted.clone())
+                .await
+                .map_err(|source| BusError::CreateStream {
+                    url: url.to_owned(),
+                    stream: wanted.name.clone(),
+                    source,
+                })?
+        }
+    };
+    match difference(&found.cached_info().config, &wanted) {
+        None => Ok(found),
+        Some((setting, found, needed)) => Err(BusError::OtherStream {
+            url: url.to_owned(),
+            stream: wanted.name,
+            setting,
+            found,
+            needed,
+        }),
+    }
+}
+
+/// The first setting that would let the stream forget, refuse or swallow messages.
+fn difference(
+    found: &stream::Config,
+    wanted: &stream::Config,
+) -> Option<(&'static str, String, String)> {
+    let mut subjects = found.subjects.clone();
+    subjects.sort();
+    let settings = [
+        ("subjects", subjects.join(" "), wanted.subjects.join(" ")),
+        (
+            "storage",
+            format!("{:?}", found.storage),
+            format!("{:?}", wanted.storage),
+        ),
+        (
+            "retention",
+            format!("{:?}", found.retention),
+            format!("{:?}", wanted.retention),
+        ),
+        (
+            "discard",
+            format!("{:?}", found.discard),
+            format!("{:?}", wanted.discard),
+        ),
+        (
+            "deny_delete",
+            found.deny_delete.to_string(),
+            wanted.deny_delete.to_string(),
+        ),
+        (
+            "max_age",
+            format!("{:?}", found.max_age),
+            format!("{:?}", wanted.max_age),
+        ),
+        // The size is the operator's choice, but there must be one: without it the stream takes the whole disk.
+        (
+            "max_bytes",
+            (found.max_bytes > 0).to_string(),
+            true.to_string(),
+        ),
+        (
+            "max_msgs",
+            found.max_messages.max(-1).to_string(),
+            wanted.max_messages.to_string(),
+        ),
+        (
+            "max_msgs_per_subject",
+            found.max_messages_per_subject.max(-1).to_string(),
+            wanted.max_messages_per_subject.to_string(),
+        ),
+        ("sealed", found.sealed.to_string(), false.to_string()),
+        ("no_ack", found.no_ack.to_string(), false.to_string()),
+    ];
+    settings
+        .into_iter()
+        .find(|(_, found, wanted)| found != wanted)
+}

@@ -1,0 +1,179 @@
+//! The data directory: one process owns it, and its format is known before anything in it is opened.
+//!
+//!     <data>/lock      held by the process that owns the directory; holds its process id
+//!     <data>/format    version of the layout
+//!     <data>/log/      the fjall log
+//!     <data>/nats/     the private nats-server: configuration, credentials, store
+
+use std::{
+    fs::{self, File, OpenOptions, TryLockError},
+    io::{self, Read as _, Seek as _, Write as _},
+    os::unix::fs::OpenOptionsExt as _,
+    path::{Path, PathBuf},
+};
+
+use crate::limits::FORMAT;
+
+/// An owned data directory; released when dropped.
+#[derive(Debug)]
+pub struct DataDir {
+    root: PathBuf,
+    // The lock lasts as long as this file is open.
+    _lock: File,
+}
+
+/// Why a data directory cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum DataDirError {
+    /// Another process owns it.
+    #[error(
+        "the data directory {path} is in use by process {owner}: end that process, or use another --data"
+    )]
+    Locked {
+        /// The directory.
+        path: PathBuf,
+        /// The owner's process id, as far as it is known.
+        owner: String,
+    },
+    /// A newer build wrote it.
+    #[error(
+        "the data directory {path} has format {found}; this build knows formats up to {FORMAT}: use a newer build of coppice"
+    )]
+    NewerFormat {
+        /// The directory.
+        path: PathBuf,
+        /// Its format.
+        found: u32,
+    },
+    /// Its format file says nothing usable.
+    #[error("the file {path} should hold a format number but holds {found:?}")]
+    UnknownFormat {
+        /// The file.
+        path: PathBuf,
+        /// What it holds.
+        found: String,
+    },
+    /// It is not there, and it was asked not to make it.
+    #[error("there is no data directory at {path}")]
+    Missing {
+        /// Where it should be.
+        path: PathBuf,
+    },
+    /// The file system refuses.
+    #[error("the data directory's {path} cannot be used")]
+    Io {
+        /// Which file.
+        path: PathBuf,
+        /// What the system says.
+        #[source]
+        source: io::Error,
+    },
+}
+
+fn io_at(path: &Path) -> impl FnOnce(io::Error) -> DataDirError + '_ {
+    move |source| DataDirError::Io {
+        path: path.to_owned(),
+        source,
+    }
+}
+
+impl DataDir {
+    /// Takes the directory, making it where there is none.
+    ///
+    /// # Errors
+    /// [`DataDirError`].
+    pub fn create_or_take(root: &Path) -> Result<Self, DataDirError> {
+        fs::create_dir_all(root).map_err(io_at(root))?;
+        Self::take(root)
+    }
+
+    /// Takes a directory that is there.
+    ///
+    /// # Errors
+    /// [`DataDirError`].
+    pub fn take_existing(root: &Path) -> Result<Self, DataDirError> {
+        if !root.join("format").exists() {
+            return Err(DataDirError::Missing {
+                path: root.to_owned(),
+            });
+        }
+        Self::take(root)
+    }
+
+    fn take(root: &Path) -> Result<Self, DataDirError> {
+        let path = root.join("lock");
+        let mut lock = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(&path)
+            .map_err(io_at(&path))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let mut owner = String::new();
+                let _ = lock.read_to_string(&mut owner);
+                return Err(DataDirError::Locked {
+                    path: root.to_owned(),
+                    owner: owner.trim().to_owned(),
+                });
+            }
+            Err(TryLockError::Error(source)) => return Err(io_at(&path)(source)),
+        }
+        lock.set_len(0)
+            .and_then(|()| lock.rewind())
+            .and_then(|()| writeln!(lock, "{}", std::process::id()))
+            .map_err(io_at(&path))?;
+        let directory = Self {
+            root: fs::canonicalize(root).map_err(io_at(root))?,
+            _lock: lock,
+        };
+        directory.check_format()?;
+        Ok(directory)
+    }
+
+    fn check_format(&self) -> Result<(), DataDirError> {
+        let path = self.root.join("format");
+        let text = match fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                return fs::write(&path, format!("{FORMAT}\n")).map_err(io_at(&path));
+            }
+            Err(e) => return Err(io_at(&path)(e)),
+        };
+        let found = text
+            .trim()
+            .parse::<u32>()
+            .map_err(|_| DataDirError::UnknownFormat {
+                path,
+                found: text.chars().take(80).collect(),
+            })?;
+        if found > FORMAT {
+            return Err(DataDirError::NewerFormat {
+                path: self.root.clone(),
+                found,
+            });
+        }
+        Ok(())
+    }
+
+    /// Where it is, absolute.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Where the log lies.
+    #[must_use]
+    pub fn log(&self) -> PathBuf {
+        self.root.join("log")
+    }
+
+    /// Where the private nats-server lies.
+    #[must_use]
+    pub fn nats(&self) -> PathBuf {
+        self.root.join("nats")
+    }
+}

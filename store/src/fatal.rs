@@ -1,0 +1,84 @@
+//! What ends a host: faults after which the store must not go on. The first one stands.
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use crate::follow::WentBack;
+
+/// Why the store stopped. The host exits; what was not spoken about is known by the log at its next start.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum Fatal {
+    /// The disk of the log is full.
+    #[error("the disk of the log is full: make space and start again")]
+    DiskFull,
+    /// Writing or fsyncing the log failed. What is on the disk now is known only after reopening.
+    #[error("the log cannot be written, and after a failed fsync it is not tried again: {said}")]
+    LogWrite {
+        /// What the system says.
+        said: String,
+    },
+    /// Reading the log failed.
+    #[error("the log cannot be read: {said}")]
+    LogRead {
+        /// What the system says.
+        said: String,
+    },
+    /// The stream has a commit of a newer format.
+    #[error(
+        "the stream has a commit of format {format}, which this build does not know: start a newer build"
+    )]
+    NewerCommit {
+        /// Its format.
+        format: u16,
+    },
+    /// The stream lost what the log has read from it.
+    #[error(transparent)]
+    StreamWentBack(WentBack),
+    /// A part of the store ended that never should.
+    #[error("the {part} of the store ended unexpectedly")]
+    PartEnded {
+        /// Which part.
+        part: &'static str,
+    },
+}
+
+/// Holds the first fatal error.
+#[derive(Clone)]
+pub(crate) struct FatalCell {
+    set: Arc<watch::Sender<Option<Fatal>>>,
+}
+
+impl FatalCell {
+    pub fn new() -> Self {
+        Self {
+            set: Arc::new(watch::Sender::new(None)),
+        }
+    }
+
+    pub fn set(&self, fatal: Fatal) {
+        tracing::error!(error = %fatal, "the store stops");
+        self.set.send_if_modified(|held| {
+            let first = held.is_none();
+            if first {
+                *held = Some(fatal);
+            }
+            first
+        });
+    }
+
+    pub fn get(&self) -> Option<Fatal> {
+        self.set.borrow().clone()
+    }
+
+    /// Resolves when there is one; never otherwise.
+    pub async fn wait(&self) -> Fatal {
+        let mut seen = self.set.subscribe();
+        let found = seen.wait_for(Option::is_some).await;
+        match found {
+            Ok(fatal) => fatal.clone().unwrap_or(Fatal::PartEnded { part: "store" }),
+            // Not reached while self holds the sender.
+            Err(_) => Fatal::PartEnded { part: "store" },
+        }
+    }
+}

@@ -1,0 +1,372 @@
+//! The log: fjall, one keyspace a key family, each in its own file below `log/`. Only the recorder writes it.
+//!
+//! A batch is applied to what readers see only after it was fsynced, so nobody reads what could still be lost.
+
+pub(crate) mod blobs;
+pub(crate) mod commits;
+pub(crate) mod heads;
+mod key;
+pub(crate) mod meta;
+pub(crate) mod positions;
+pub(crate) mod quarantine;
+pub(crate) mod rows;
+
+use std::{io, path::Path, path::PathBuf, sync::Arc};
+
+use bytes::Bytes;
+use coppice_messages::{
+    Blobs, Digest, Value,
+    ids::{RunId, TenantId},
+};
+use fjall::{Database, Keyspace, KeyspaceCreateOptions, KvSeparationOptions};
+
+pub use self::{
+    commits::Recorded,
+    meta::StreamPosition,
+    quarantine::Quarantined,
+    rows::{Row, RowEnd, RowFilter, RowState},
+};
+use crate::{
+    admission::Head,
+    data_dir::{DataDir, DataDirError},
+    limits::{JOURNAL_BYTES, MEMTABLE_BYTES, SEPARATED_BYTES_MIN},
+};
+
+/// Why the log cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenLogError {
+    /// The data directory cannot be used.
+    #[error(transparent)]
+    Directory(#[from] DataDirError),
+    /// fjall cannot open it.
+    #[error("the log at {path} does not open")]
+    Database {
+        /// Where.
+        path: PathBuf,
+        /// What fjall says.
+        #[source]
+        source: fjall::Error,
+    },
+    /// What it says about itself cannot be read.
+    #[error("the log at {path} cannot be read")]
+    Read {
+        /// Where.
+        path: PathBuf,
+        /// What cannot be read.
+        #[source]
+        source: ReadError,
+    },
+}
+
+/// Why something in the log cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// fjall refuses.
+    #[error("the log's database refuses")]
+    Database(
+        #[from]
+        #[source]
+        fjall::Error,
+    ),
+    /// What it gives makes no sense.
+    #[error("the log holds something unreadable where {what} should be")]
+    Unreadable {
+        /// What was expected.
+        what: &'static str,
+    },
+}
+
+impl ReadError {
+    pub(crate) fn unreadable(what: &'static str) -> Self {
+        Self::Unreadable { what }
+    }
+
+    /// Whether the disk is full.
+    #[must_use]
+    pub fn is_disk_full(&self) -> bool {
+        matches!(self, Self::Database(e) if is_disk_full(e))
+    }
+}
+
+/// Whether fjall failed because the disk is full.
+pub(crate) fn is_disk_full(error: &fjall::Error) -> bool {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        if error
+            .downcast_ref::<io::Error>()
+            .is_some_and(|e| e.kind() == io::ErrorKind::StorageFull)
+        {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
+}
+
+/// The key families.
+#[derive(Clone)]
+pub(crate) struct Tables {
+    pub db: Database,
+    pub commits: Keyspace,
+    pub positions: Keyspace,
+    pub heads: Keyspace,
+    pub rows: Keyspace,
+    pub blobs: Keyspace,
+    pub quarantine: Keyspace,
+    pub meta: Keyspace,
+}
+
+impl Tables {
+    pub fn open(path: &Path) -> Result<Self, fjall::Error> {
+        let db = Database::builder(path)
+            .max_journaling_size(JOURNAL_BYTES)
+            .open()?;
+        let small = || KeyspaceCreateOptions::default().max_memtable_size(MEMTABLE_BYTES);
+        let large = || {
+            small().with_kv_separation(Some(
+                KvSeparationOptions::default().separation_threshold(SEPARATED_BYTES_MIN),
+            ))
+        };
+        Ok(Self {
+            commits: db.keyspace("commits", small)?,
+            positions: db.keyspace("positions", small)?,
+            heads: db.keyspace("heads", small)?,
+            rows: db.keyspace("rows", small)?,
+            blobs: db.keyspace("blobs", large)?,
+            quarantine: db.keyspace("quarantine", large)?,
+            meta: db.keyspace("meta", small)?,
+            db,
+        })
+    }
+}
+
+/// An opened log with the data directory that it lies in. For commands that read while no host runs; a host opens a
+/// [`crate::Store`].
+pub struct Log {
+    directory: DataDir,
+    reader: LogReader,
+}
+
+impl Log {
+    /// Opens the log of a data directory that is there, and takes the directory's lock.
+    ///
+    /// # Errors
+    /// [`OpenLogError`].
+    pub fn open(data: &Path) -> Result<Self, OpenLogError> {
+        Self::open_in(DataDir::take_existing(data)?)
+    }
+
+    pub(crate) fn open_in(directory: DataDir) -> Result<Self, OpenLogError> {
+        let path = directory.log();
+        let tables =
+            Tables::open(&path).map_err(|source| OpenLogError::Database { path, source })?;
+        Ok(Self {
+            directory,
+            reader: LogReader {
+                tables: Arc::new(tables),
+            },
+        })
+    }
+
+    /// What it holds.
+    #[must_use]
+    pub fn reader(&self) -> LogReader {
+        self.reader.clone()
+    }
+
+    /// The directory that it lies in.
+    #[must_use]
+    pub fn directory(&self) -> &DataDir {
+        &self.directory
+    }
+}
+
+/// Reads the log; cheap to clone. Sees each gathered batch wholly or not at all.
+#[derive(Clone)]
+pub struct LogReader {
+    pub(crate) tables: Arc<Tables>,
+}
+
+/// One commit in the order of the whole log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Positioned {
+    /// Its position.
+    pub pos: u64,
+    /// Whose run.
+    pub tenant: TenantId,
+    /// The run.
+    pub run: RunId,
+    /// Number of its first event.
+    pub seq: u64,
+    /// Its bytes.
+    pub bytes: Bytes,
+}
+
+impl LogReader {
+    /// A run's commits, in order.
+    pub fn chain(
+        &self,
+        tenant: &TenantId,
+        run: &RunId,
+    ) -> impl Iterator<Item = Result<Recorded, ReadError>> + Send + 'static {
+        commits::chain(&self.tables.commits, tenant, run, 0)
+    }
+
+    /// A run's commits that begin at or after event number `seq`.
+    pub fn chain_from(
+        &self,
+        tenant: &TenantId,
+        run: &RunId,
+        seq: u64,
+    ) -> impl Iterator<Item = Result<Recorded, ReadError>> + Send + 'static {
+        commits::chain(&self.tables.commits, tenant, run, seq)
+    }
+
+    /// Every commit from a position on, in the order of the log.
+    pub fn commits_from(
+        &self,
+        pos: u64,
+    ) -> impl Iterator<Item = Result<Positioned, ReadError>> + Send + 'static {
+        let table = self.tables.commits.clone();
+        positions::from(&self.tables.positions, pos).map(move |found| {
+            let (pos, commit_key) = found?;
+            let missing = || ReadError::unreadable("the commit of a position");
+            let recorded = commits::at_key(&table, &commit_key)?.ok_or_else(missing)?;
+            let (tenant, run) = key::read_run(&commit_key).ok_or_else(missing)?;
+            Ok(Positioned {
+                pos,
+                tenant,
+                run,
+                seq: recorded.seq,
+                bytes: recorded.bytes,
+            })
+        })
+    }
+
+    /// The commit of a run that holds event number `seq`, or the chain's last when it ends before.
+    ///
+    /// # Errors
+    /// [`ReadError`].
+    pub fn commit_at(
+        &self,
+        tenant: &TenantId,
+        run: &RunId,
+        seq: u64,
+    ) -> Result<Option<Recorded>, ReadError> {
+        commits::at_or_before(&self.tables.commits, tenant, run, seq)
+    }
+
+    /// The end of a run's chain.
+    ///
+    /// # Errors
+    /// [`ReadError`].
+    pub fn head(&self, tenant: &TenantId, run: &RunId) -> Result<Option<Head>, ReadError> {
+        heads::get(&self.tables.heads, tenant, run)
+    }
+
+    /// Every chain with its end, system chains among them.
+    pub fn heads(
+        &self,
+    ) -> impl Iterator<Item = Result<(TenantId, RunId, Head), ReadError>> + Send + 'static {
+        heads::all(&self.tables.heads)
+    }
+
+    /// A run's row.
+    ///
+    /// # Errors
+    /// [`ReadError`].
+    pub fn row(&self, tenant: &TenantId, run: &RunId) -> Result<Option<Row>, ReadError> {
+        rows::get(&self.tables.rows, tenant, run)
+    }
+
+    /// The rows that a filter takes, by tenant and run.
+    pub fn rows(
+        &self,
+        filter: RowFilter,
+    ) -> impl Iterator<Item = Result<Row, ReadError>> + Send + 'static {
+        rows::all(&self.tables.rows, filter)
+    }
+
+    /// A tenant's blob.
+    ///
+    /// # Errors
+    /// [`ReadError`]; bytes that do not have the digest are one.
+    pub fn blob(&self, tenant: &TenantId, digest: &Digest) -> Result<Option<Bytes>, ReadError> {
+        blobs::get(&self.tables.blobs, tenant, digest)
+    }
+
+    /// Size of a tenant's blob, if it is wholly in the log.
+    ///
+    /// # Errors
+    /// [`ReadError`].
+    pub fn blob_size(&self, tenant: &TenantId, digest: &Digest) -> Result<Option<u64>, ReadError> {
+        Ok(blobs::size(&self.tables.blobs, tenant, digest)?.map(|(bytes, _)| bytes))
+    }
+
+    /// A tenant's blobs as values.
+    #[must_use]
+    pub fn blobs_of(&self, tenant: &TenantId) -> TenantBlobs {
+        TenantBlobs {
+            reader: self.clone(),
+            tenant: tenant.clone(),
+        }
+    }
+
+    /// The last position; 0 in an empty log.
+    ///
+    /// # Errors
+    /// [`ReadError`].
+    pub fn position(&self) -> Result<u64, ReadError> {
+        positions::last(&self.tables.positions)
+    }
+
+    /// How far the stream was read into this log.
+    ///
+    /// # Errors
+    /// [`ReadError`].
+    pub fn stream_position(&self) -> Result<Option<StreamPosition>, ReadError> {
+        meta::stream(&self.tables.meta)
+    }
+
+    /// Refused commits that are kept, oldest first.
+    pub fn quarantine(
+        &self,
+    ) -> impl Iterator<Item = Result<Quarantined, ReadError>> + Send + 'static {
+        quarantine::all(&self.tables.quarantine)
+    }
+
+    /// How many commits were ever refused.
+    ///
+    /// # Errors
+    /// [`ReadError`].
+    pub fn quarantined(&self) -> Result<u64, ReadError> {
+        quarantine::count(&self.tables.quarantine)
+    }
+
+    /// Bytes on disk.
+    ///
+    /// # Errors
+    /// [`ReadError`].
+    pub fn disk_bytes(&self) -> Result<u64, ReadError> {
+        Ok(self.tables.db.disk_space()?)
+    }
+}
+
+/// The blobs of one tenant, as the JSON values that they hold.
+#[derive(Clone)]
+pub struct TenantBlobs {
+    reader: LogReader,
+    tenant: TenantId,
+}
+
+impl Blobs for TenantBlobs {
+    fn value(&self, digest: &Digest) -> Option<Value> {
+        match self.reader.blob(&self.tenant, digest) {
+            Ok(found) => Value::parse(&found?).ok(),
+            Err(error) => {
+                tracing::warn!(%error, %digest, tenant = %self.tenant, "a blob cannot be read");
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! One row a run, for listing without folding: `<tenant> 0 <run> 0` → a MessagePack map.
+
+use std::collections::BTreeMap;
+
+use coppice_messages::{
+    Timestamp,
+    event::run::Reason,
+    ids::{RunId, TenantId, TreeId},
+};
+use fjall::{Keyspace, OwnedWriteBatch as WriteBatch};
+use serde::{Deserialize, Serialize};
+
+use super::{ReadError, key};
+
+/// What is known of a run without reading its chain.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Row {
+    /// Whose run.
+    pub tenant: TenantId,
+    /// Its tree.
+    pub tree: TreeId,
+    /// The run.
+    pub run: RunId,
+    /// The run that delegated it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<RunId>,
+    /// The readable place in the tree.
+    pub path: String,
+    /// When it was opened.
+    pub opened_at: Timestamp,
+    /// How it ended, when it has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<RowEnd>,
+    /// Free labels.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RowEnd {
+    /// Which of the seven reasons.
+    pub reason: Reason,
+    /// Its refinement.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<String>,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// Which rows are asked for. Empty asks for all.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RowFilter {
+    /// Of this tenant only.
+    pub tenant: Option<TenantId>,
+    /// Of this tree only.
+    pub tree: Option<TreeId>,
+    /// Only runs that have ended, or only runs that have not.
+    pub state: Option<RowState>,
+}
+
+/// Whether a run has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RowState {
+    /// Not yet.
+    Open,
+    /// It has.
+    Ended,
+}
+
+impl RowFilter {
+    /// Whether a row is asked for.
+    #[must_use]
+    pub fn takes(&self, row: &Row) -> bool {
+        let state = if row.ended.is_some() {
+            RowState::Ended
+        } else {
+            RowState::Open
+        };
+        self.tenant.as_ref().is_none_or(|t| *t == row.tenant)
+            && self.tree.as_ref().is_none_or(|t| *t == row.tree)
+            && self.state.is_none_or(|s| s == state)
+    }
+}
+
+/// Writes a row.
+pub(crate) fn put(batch: &mut WriteBatch, rows: &Keyspace, row: &Row) -> Result<(), ReadError> {
+    let value = rmp_serde::to_vec_named(row).map_err(|_| ReadError::unreadable("a row"))?;
+    batch.insert(rows, key::of_run(&row.tenant, &row.run), value);
+    Ok(())
+}
+
+fn read(value: &[u8]) -> Result<Row, ReadError> {
+    rmp_serde::from_slice(value).map_err(|_| ReadError::unreadable("a row"))
+}
+
+/// A run's row.
+pub(crate) fn get(
+    rows: &Keyspace,
+    tenant: &TenantId,
+    run: &RunId,
+) -> Result<Option<Row>, ReadError> {
+    rows.get(key::of_run(tenant, run))?
+        .map(|value| read(&value))
+        .transpose()
+}
+
+/// The rows that a filter takes, by tenant and run.
+pub(crate) fn all(
+    rows: &Keyspace,
+    filter: RowFilter,
+) -> impl Iterator<Item = Result<Row, ReadError>> + Send + 'static {
+    let found = match &filter.tenant {
+        Some(tenant) => rows.prefix(key::of_tenant(tenant)),
+        None => rows.iter(),
+    };
+    found
+        .map(|entry| read(&entry.value()?))
+        .filter(move |row| row.as_ref().map_or(true, |row| filter.takes(row)))
+}

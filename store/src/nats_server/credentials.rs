@@ -1,0 +1,125 @@
+//! One user a role, with a random password that stays the same over restarts of the host, so that who watches reconnects.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, Read as _, Write as _},
+    os::unix::fs::OpenOptionsExt as _,
+    path::Path,
+};
+
+use serde::{Deserialize, Serialize};
+
+/// Who connects to a private server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Role {
+    /// The host: everything.
+    Host,
+    /// Who starts, decides, settles and cancels: the API and the feed.
+    Operator,
+    /// Who looks on: the feed, beats, and `tail` to fill a gap; nothing else.
+    Watcher,
+}
+
+impl Role {
+    /// The user's name.
+    #[must_use]
+    pub fn user(self) -> &'static str {
+        match self {
+            Self::Host => "host",
+            Self::Operator => "operator",
+            Self::Watcher => "watcher",
+        }
+    }
+
+    /// The prefix of the subjects on which the role gets its answers. A watcher uses the prefix that every client library uses by itself;
+    /// the others have their own, so that a watcher cannot listen to their answers.
+    #[must_use]
+    pub fn inbox_prefix(self) -> &'static str {
+        match self {
+            Self::Host => "_INBOX_host",
+            Self::Operator => "_INBOX_operator",
+            Self::Watcher => "_INBOX",
+        }
+    }
+}
+
+/// How one role connects.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RoleCredentials {
+    /// The user's name.
+    pub user: String,
+    /// The secret.
+    pub password: String,
+    /// The prefix of the client's inboxes.
+    pub inbox_prefix: String,
+}
+
+/// What is kept beside the server's configuration.
+#[derive(Clone, Serialize, Deserialize)]
+pub(super) struct Kept {
+    /// The port of the last start, taken again if it is free.
+    pub port: u16,
+    pub host: String,
+    pub operator: String,
+    pub watcher: String,
+}
+
+impl Kept {
+    /// Reads what is kept, or makes it.
+    pub fn load_or_make(path: &Path) -> io::Result<Self> {
+        match fs::read(path) {
+            Ok(text) => {
+                if let Ok(kept) = serde_json::from_slice(&text) {
+                    return Ok(kept);
+                }
+            }
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+            Err(e) => return Err(e),
+        }
+        Ok(Self {
+            port: 0,
+            host: random_password()?,
+            operator: random_password()?,
+            watcher: random_password()?,
+        })
+    }
+
+    pub fn save(&self, path: &Path) -> io::Result<()> {
+        let text = serde_json::to_vec_pretty(self)?;
+        write_secret(path, &text)
+    }
+
+    pub fn of(&self, role: Role) -> RoleCredentials {
+        let password = match role {
+            Role::Host => &self.host,
+            Role::Operator => &self.operator,
+            Role::Watcher => &self.watcher,
+        };
+        RoleCredentials {
+            user: role.user().to_owned(),
+            password: password.clone(),
+            inbox_prefix: role.inbox_prefix().to_owned(),
+        }
+    }
+}
+
+/// Writes a file that only its owner can read.
+pub(super) fn write_secret(path: &Path, text: &[u8]) -> io::Result<()> {
+    // A file that is there keeps its mode when it is opened; so it is replaced as a whole.
+    let fresh = path.with_extension("new");
+    let _ = fs::remove_file(&fresh);
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&fresh)?;
+    file.write_all(text)?;
+    file.sync_data()?;
+    fs::rename(&fresh, path)
+}
+
+fn random_password() -> io::Result<String> {
+    let mut bytes = [0; 24];
+    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}

@@ -1,0 +1,262 @@
+//! The host's side of the guard: starts it, waits until nats-server answers, and starts it again on the same port when it dies.
+
+use std::{
+    ffi::OsString,
+    fs::{self, OpenOptions},
+    io,
+    net::TcpListener,
+    path::{Path, PathBuf},
+    process::Stdio,
+};
+
+use tokio::{
+    net::TcpStream,
+    process::{Child, ChildStdin, Command},
+    sync::watch,
+    task::JoinHandle,
+};
+
+use super::{
+    Role, RoleCredentials, ServerError, config,
+    credentials::{Kept, write_secret},
+    find, guard,
+};
+use crate::{
+    clock, closing,
+    limits::{BACKOFF_FIRST, BACKOFF_LONGEST, GUARD_TICK, SERVER_PORTS_TRIED, SERVER_START_WAIT},
+    subjects::Realm,
+};
+
+/// How the guard is started: a program that calls [`super::guard_main`] when it is given these arguments first.
+#[derive(Debug, Clone)]
+pub struct GuardCommand {
+    program: PathBuf,
+    arguments: Vec<OsString>,
+}
+
+impl GuardCommand {
+    /// A program with the arguments that lead it to [`super::guard_main`].
+    pub fn new<A: Into<OsString>>(
+        program: impl Into<PathBuf>,
+        arguments: impl IntoIterator<Item = A>,
+    ) -> Self {
+        Self {
+            program: program.into(),
+            arguments: arguments.into_iter().map(Into::into).collect(),
+        }
+    }
+
+    /// This program, with the hidden subcommand `nats-guard`.
+    ///
+    /// # Errors
+    /// The system does not say which program this is.
+    pub fn this_program() -> io::Result<Self> {
+        Ok(Self::new(std::env::current_exe()?, ["nats-guard"]))
+    }
+}
+
+/// A running private server; ended by [`ManagedServer::stop`] or with this process.
+pub(crate) struct ManagedServer {
+    kept: Kept,
+    directory: PathBuf,
+    stop: watch::Sender<bool>,
+    supervisor: JoinHandle<()>,
+}
+
+struct Starter {
+    server: PathBuf,
+    guard: GuardCommand,
+    directory: PathBuf,
+}
+
+/// A guard that runs; dropping its pipe ends it.
+struct Guarded {
+    child: Child,
+    pipe: Option<ChildStdin>,
+}
+
+impl ManagedServer {
+    /// Starts the server of a data directory.
+    pub async fn start(
+        directory: &Path,
+        guard: GuardCommand,
+        realm: &Realm,
+        stream_bytes_max: u64,
+    ) -> Result<Self, ServerError> {
+        let server = find()?;
+        let at = |path: &Path| {
+            let path = path.to_owned();
+            move |source| ServerError::Directory { path, source }
+        };
+        fs::create_dir_all(directory).map_err(at(directory))?;
+        let kept_path = directory.join("credentials.json");
+        let config_path = directory.join("nats.conf");
+        let mut kept = Kept::load_or_make(&kept_path).map_err(at(&kept_path))?;
+        let starter = Starter {
+            server,
+            guard,
+            directory: directory.to_owned(),
+        };
+        let mut tried = 0;
+        let running = loop {
+            kept.port = free_port(kept.port).map_err(at(directory))?;
+            kept.save(&kept_path).map_err(at(&kept_path))?;
+            let text = config::text(&kept, realm, &directory.join("store"), stream_bytes_max);
+            write_secret(&config_path, text.as_bytes()).map_err(at(&config_path))?;
+            match starter.start_and_wait(kept.port).await {
+                Ok(running) => break running,
+                // Somebody may have taken the port in between.
+                Err(error) => {
+                    tried += 1;
+                    if tried == SERVER_PORTS_TRIED {
+                        return Err(error);
+                    }
+                    kept.port = 0;
+                }
+            }
+        };
+        let (stop, stopped) = watch::channel(false);
+        let supervisor = tokio::spawn(starter.supervise(running, kept.port, stopped));
+        Ok(Self {
+            kept,
+            directory: directory.to_owned(),
+            stop,
+            supervisor,
+        })
+    }
+
+    pub fn url(&self) -> String {
+        format!("nats://127.0.0.1:{}", self.kept.port)
+    }
+
+    pub fn credentials(&self, role: Role) -> RoleCredentials {
+        self.kept.of(role)
+    }
+
+    /// The process id of nats-server, while it runs.
+    pub fn pid(&self) -> Option<u32> {
+        let text = fs::read_to_string(self.directory.join(guard::PID_FILE)).ok()?;
+        text.trim().parse().ok()
+    }
+
+    /// Ends the server and waits for its end.
+    pub async fn stop(self) {
+        self.stop.send_replace(true);
+        if self.supervisor.await.is_err() {
+            tracing::warn!("the supervisor of nats-server panicked");
+        }
+    }
+}
+
+impl Starter {
+    fn spawn(&self) -> Result<Guarded, ServerError> {
+        let log_path = self.directory.join("nats-server.log");
+        let open_log = || {
+            OpenOptions::new()
+                .create(true)
+                .append(true)
+                .open(&log_path)
+                .map_err(|source| ServerError::Directory {
+                    path: log_path.clone(),
+                    source,
+                })
+        };
+        let mut child = Command::new(&self.guard.program)
+            .args(&self.guard.arguments)
+            .args(guard::arguments(
+                &self.server,
+                &self.directory.join("nats.conf"),
+                &self.directory,
+            ))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::from(open_log()?))
+            .stderr(Stdio::from(open_log()?))
+            // A Ctrl-C in the terminal is for the host, which ends the server in order.
+            .process_group(0)
+            .spawn()
+            .map_err(|source| ServerError::Guard {
+                program: self.guard.program.clone(),
+                source,
+            })?;
+        let pipe = child.stdin.take();
+        Ok(Guarded { child, pipe })
+    }
+
+    async fn start_and_wait(&self, port: u16) -> Result<Guarded, ServerError> {
+        let mut running = self.spawn()?;
+        let answered = tokio::time::timeout(SERVER_START_WAIT, async {
+            while TcpStream::connect(("127.0.0.1", port)).await.is_err() {
+                clock::pause(GUARD_TICK).await;
+            }
+        });
+        let up = tokio::select! {
+            answered = answered => answered.is_ok(),
+            _ = running.child.wait() => false,
+        };
+        if up {
+            return Ok(running);
+        }
+        running.end().await;
+        Err(ServerError::NotUp {
+            server: self.server.clone(),
+            said: self.last_words(),
+        })
+    }
+
+    /// The last lines of the server's log.
+    fn last_words(&self) -> String {
+        let log = fs::read_to_string(self.directory.join("nats-server.log")).unwrap_or_default();
+        let lines: Vec<&str> = log.lines().rev().take(3).collect();
+        lines.into_iter().rev().collect::<Vec<_>>().join(" | ")
+    }
+
+    async fn supervise(self, mut running: Guarded, port: u16, mut stopped: watch::Receiver<bool>) {
+        let mut failures = 0;
+        loop {
+            tokio::select! {
+                () = closing::told(&mut stopped) => return running.end().await,
+                _ = running.child.wait() => {
+                    tracing::warn!(said = self.last_words(), "nats-server ended: starting it again");
+                }
+            }
+            running = loop {
+                let attempt = async {
+                    let wait = clock::backoff(failures, BACKOFF_FIRST, BACKOFF_LONGEST);
+                    clock::pause(wait).await;
+                    self.start_and_wait(port).await
+                };
+                let outcome = tokio::select! {
+                    () = closing::told(&mut stopped) => return,
+                    outcome = attempt => outcome,
+                };
+                match outcome {
+                    Ok(running) => {
+                        failures = 0;
+                        break running;
+                    }
+                    Err(error) => {
+                        failures += 1;
+                        tracing::error!(%error, "nats-server does not come up: trying again");
+                    }
+                }
+            };
+        }
+    }
+}
+
+impl Guarded {
+    async fn end(mut self) {
+        drop(self.pipe.take());
+        if let Err(error) = self.child.wait().await {
+            tracing::warn!(%error, "the guard of nats-server cannot be waited for");
+        }
+    }
+}
+
+/// The port asked for when it is free, else a free one. The listener is closed again: whoever is quicker than nats-server makes it fail, and
+/// another is tried.
+fn free_port(asked: u16) -> io::Result<u16> {
+    let listener =
+        TcpListener::bind(("127.0.0.1", asked)).or_else(|_| TcpListener::bind(("127.0.0.1", 0)))?;
+    Ok(listener.local_addr()?.port())
+}

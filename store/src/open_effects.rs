@@ -1,0 +1,122 @@
+//! Which effects are open: intended in this host's life and without an outcome yet. The tool broker dispatches only what it finds here, never
+//! on a run's word.
+//!
+//! In memory only: after a restart the run's claim puts every open effect in doubt, so nothing from before it may be sent.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Arc, PoisonError, RwLock},
+};
+
+use coppice_messages::{
+    Commit, Digest, Event, Payload, Timestamp,
+    event::{effect, run},
+    ids::{EffectKey, RunId, TenantId, ToolName},
+};
+
+/// An effect that was intended and has no outcome yet.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OpenEffect {
+    /// The epoch in which it was intended.
+    pub epoch: u64,
+    /// Which attempt.
+    pub attempt: u32,
+    /// Digest of all that is bound.
+    pub action: Digest,
+    /// Which tool.
+    pub tool: ToolName,
+    /// Canonical arguments.
+    pub arguments: Payload,
+    /// No byte leaves at or after this time.
+    pub send_by: Timestamp,
+    /// Position of the commit that intended it.
+    pub pos: u64,
+}
+
+type ByRun = HashMap<(TenantId, RunId), BTreeMap<EffectKey, OpenEffect>>;
+
+/// The index; cheap to clone.
+#[derive(Clone, Default)]
+pub(crate) struct OpenEffects {
+    open: Arc<RwLock<ByRun>>,
+}
+
+/// Whether a commit with these kinds can change the index: only then its body is decoded.
+pub(crate) fn concerns<'a>(mut kinds: impl Iterator<Item = &'a str>) -> bool {
+    kinds.any(|kind| kind.starts_with("effect.") || kind == "run.claimed" || kind == "run.ended")
+}
+
+impl OpenEffects {
+    pub fn get(&self, tenant: &TenantId, run: &RunId, key: &EffectKey) -> Option<OpenEffect> {
+        let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
+        open.get(&(tenant.clone(), run.clone()))?.get(key).cloned()
+    }
+
+    /// Takes in recorded commits, in the order of the log.
+    pub fn record(&self, commits: &[(u64, Commit)]) {
+        if commits.is_empty() {
+            return;
+        }
+        let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
+        for (pos, commit) in commits {
+            record_one(&mut open, *pos, commit);
+        }
+    }
+}
+
+fn record_one(open: &mut ByRun, pos: u64, commit: &Commit) {
+    let run = (commit.tenant.clone(), commit.run.clone());
+    for entry in &commit.events {
+        match &entry.event {
+            Event::Effect(effect::Event::Intended(intended)) => {
+                let effect = OpenEffect {
+                    epoch: commit.epoch,
+                    attempt: intended.attempt,
+                    action: intended.action,
+                    tool: intended.tool.clone(),
+                    arguments: intended.arguments.clone(),
+                    send_by: intended.send_by,
+                    pos,
+                };
+                open.entry(run.clone())
+                    .or_default()
+                    .insert(intended.key, effect);
+            }
+            Event::Effect(event) => {
+                if let Some(key) = closes(event)
+                    && let Some(effects) = open.get_mut(&run)
+                {
+                    effects.remove(&key);
+                    if effects.is_empty() {
+                        open.remove(&run);
+                    }
+                }
+            }
+            // A new incarnation sends nothing that an earlier one intended; an ended run sends nothing at all.
+            Event::Run(run::Event::Claimed(_) | run::Event::Ended(_)) => {
+                open.remove(&run);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The effect that an event gives an outcome, or puts in doubt: either way it is not to be sent any more.
+fn closes(event: &effect::Event) -> Option<EffectKey> {
+    match event {
+        effect::Event::NotSent(e) => Some(e.key),
+        effect::Event::Lost(e) => match &e.what {
+            effect::LostCall::Read { key, .. } => Some(*key),
+            effect::LostCall::Model { .. } => None,
+        },
+        effect::Event::Landed(e) => Some(e.key),
+        effect::Event::Declined(e) => Some(e.key),
+        effect::Event::Retryable(e) => Some(e.key),
+        effect::Event::Unknown(e) => Some(e.key),
+        effect::Event::Reconciled(e) => Some(e.key),
+        effect::Event::Withdrawn(e) => Some(e.key),
+        effect::Event::Intended(_) | effect::Event::Escalated(_) | effect::Event::Conflicted(_) => {
+            None
+        }
+    }
+}

@@ -1,0 +1,321 @@
+//! The publisher: one a host, the only way out to the stream.
+//!
+//! The commits that arrive while a message is on its way travel together in the next: no timer, no waiting when idle, one message in flight.
+//! It keeps a commit until this host's recorder has admitted or refused it; an acknowledgement frees nothing, because it is not durability.
+
+mod hold;
+
+use std::sync::{
+    Arc, Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicBool, AtomicU64, Ordering},
+};
+
+use bytes::Bytes;
+use coppice_messages::{Digest, ids::TenantId};
+use tokio::sync::{Notify, oneshot};
+
+use self::hold::{Hold, Outgoing};
+use crate::{
+    admission::Reason,
+    bus::{Bus, Link},
+    clock::{self, Mono},
+    fatal::{Fatal, FatalCell},
+    follow,
+    limits::{ACK_WAIT, BACKOFF_FIRST, BACKOFF_LONGEST, BLOB_BYTES_MAX, SILENCE},
+    subjects::Lane,
+};
+
+/// What became of a submitted commit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is in the log, fsynced, at this position; now, or since it was first submitted.
+    Admitted {
+        /// Where.
+        pos: u64,
+    },
+    /// It is not in the log and never will be.
+    Refused(Reason),
+    /// The store stopped before the recorder spoke: it may or may not be recorded. The next host's log knows.
+    Unknown,
+}
+
+/// Is told the verdict, exactly once, on the recorder's thread: must be cheap and must not block.
+pub type Waiter = Box<dyn FnOnce(Verdict) + Send>;
+
+/// Why a blob is not stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum BlobError {
+    /// It is larger than a blob may be.
+    #[error("a blob of {bytes} bytes is larger than the {BLOB_BYTES_MAX} that are allowed")]
+    TooLarge {
+        /// Its size.
+        bytes: usize,
+    },
+    /// The log cannot say whether it has the blob.
+    #[error("the log cannot be read")]
+    LogUnreadable,
+    /// The store stopped before the blob was recorded; it may or may not be.
+    #[error("the store stopped before the blob was recorded")]
+    Unknown,
+}
+
+pub(crate) type BlobWaiter = oneshot::Sender<Digest>;
+
+/// Submits commits and blobs; cheap to clone.
+#[derive(Clone)]
+pub struct Publisher {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    hold: Mutex<Hold>,
+    /// Something is unsent, or the publisher is to end.
+    wake: Notify,
+    /// Something is not held any more.
+    eased: Notify,
+    closed: AtomicBool,
+    /// When the recorder last spoke, or the first commit was submitted to an empty hold.
+    heard: Mutex<Mono>,
+    /// How far the recorder has read the stream.
+    read: AtomicU64,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A waiter that panicked leaves the hold as it was: every change to it is complete before a waiter is called.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Publisher {
+    pub(crate) fn new() -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                hold: Mutex::default(),
+                wake: Notify::new(),
+                eased: Notify::new(),
+                closed: AtomicBool::new(false),
+                heard: Mutex::new(clock::mono()),
+                read: AtomicU64::new(0),
+            }),
+        }
+    }
+
+    /// Hands over a commit; never blocks. `hash` is the SHA-256 of `bytes`.
+    pub fn submit(&self, tenant: TenantId, bytes: Bytes, hash: Digest, waiter: Waiter) {
+        {
+            let mut hold = lock(&self.shared.hold);
+            // Read under the lock: whoever closes takes the lock after it set the mark, and abandons what is held then.
+            if !self.shared.closed.load(Ordering::Acquire) {
+                if hold.is_empty() {
+                    *lock(&self.shared.heard) = clock::mono();
+                }
+                hold.add_commit(tenant, bytes, hash, waiter);
+                drop(hold);
+                self.shared.wake.notify_one();
+                return;
+            }
+        }
+        waiter(Verdict::Unknown);
+    }
+
+    /// Hands over a blob; the receiver resolves when the log has it.
+    pub(crate) fn submit_blob(
+        &self,
+        tenant: TenantId,
+        blob: Digest,
+        whole: Bytes,
+    ) -> oneshot::Receiver<Digest> {
+        let (told, recorded) = oneshot::channel();
+        let mut hold = lock(&self.shared.hold);
+        if !self.shared.closed.load(Ordering::Acquire) {
+            if hold.is_empty() {
+                *lock(&self.shared.heard) = clock::mono();
+            }
+            hold.add_blob(tenant, blob, whole, told);
+            drop(hold);
+            self.shared.wake.notify_one();
+        }
+        recorded
+    }
+
+    /// Commits and blobs that the recorder has not spoken about.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        lock(&self.shared.hold).len()
+    }
+
+    /// For how long the recorder has been silent while something waits for it; zero when nothing waits.
+    #[must_use]
+    pub fn silent_for(&self) -> std::time::Duration {
+        if lock(&self.shared.hold).is_empty() {
+            return std::time::Duration::ZERO;
+        }
+        lock(&self.shared.heard).elapsed()
+    }
+
+    /// The recorder speaks about commits, after the fsync of those that it admitted.
+    pub(crate) fn release(&self, verdicts: &[(Digest, Verdict)]) {
+        let mut told = Vec::with_capacity(verdicts.len());
+        {
+            let mut hold = lock(&self.shared.hold);
+            for (hash, verdict) in verdicts {
+                hold.release_commit(hash, &mut told, verdict);
+            }
+        }
+        if !told.is_empty() {
+            self.hear();
+        }
+        for (waiter, verdict) in told {
+            waiter(verdict);
+        }
+    }
+
+    /// The recorder speaks about a blob that it has recorded.
+    pub(crate) fn release_blob(&self, tenant: &TenantId, blob: Digest) {
+        let waiters = lock(&self.shared.hold).release_blob(tenant, blob);
+        self.hear();
+        for waiter in waiters {
+            // Who does not wait any more needs no answer.
+            let _ = waiter.send(blob);
+        }
+    }
+
+    /// The recorder got further, if only by a chunk: the silence is over.
+    pub(crate) fn hear(&self) {
+        *lock(&self.shared.heard) = clock::mono();
+        self.shared.eased.notify_waiters();
+    }
+
+    /// How far the recorder has read the stream; compared with the numbers that the stream gives to new messages.
+    pub(crate) fn recorder_read(&self, seq: u64) {
+        self.shared.read.store(seq, Ordering::Release);
+    }
+
+    /// Waits until nothing is held.
+    pub(crate) async fn drained(&self) {
+        loop {
+            let eased = self.shared.eased.notified();
+            tokio::pin!(eased);
+            eased.as_mut().enable();
+            if lock(&self.shared.hold).is_empty() {
+                return;
+            }
+            eased.await;
+        }
+    }
+
+    /// Takes nothing any more and lets go of what is held: its fate is unknown.
+    pub(crate) fn close(&self) {
+        self.shared.closed.store(true, Ordering::Release);
+        let (waiters, blobs) = lock(&self.shared.hold).abandon();
+        for waiter in waiters {
+            waiter(Verdict::Unknown);
+        }
+        drop(blobs);
+        self.shared.wake.notify_one();
+        self.shared.eased.notify_waiters();
+    }
+
+    /// Sends, until closed.
+    pub(crate) async fn run(self, bus: Bus, fatal: FatalCell) {
+        let mut link = bus.link();
+        let mut generation = *link.borrow_and_update();
+        let mut failures = 0;
+        while !self.shared.closed.load(Ordering::Acquire) {
+            if !generation.is_up() {
+                tokio::select! {
+                    changed = link.changed() => if changed.is_err() { return },
+                    () = self.shared.wake.notified() => {}
+                }
+            }
+            let seen = *link.borrow_and_update();
+            if seen != generation {
+                generation = seen;
+                lock(&self.shared.hold).send_again();
+            }
+            if !generation.is_up() {
+                continue;
+            }
+            let Some(message) = lock(&self.shared.hold).next_message(bus.message_bytes_max())
+            else {
+                self.idle(&mut link).await;
+                continue;
+            };
+            match self.send(&bus, &mut link, message).await {
+                Sent::Stored => failures = 0,
+                Sent::Unclear => {
+                    let wait = clock::backoff(failures, BACKOFF_FIRST, BACKOFF_LONGEST);
+                    failures += 1;
+                    tokio::select! {
+                        () = clock::pause(wait) => {}
+                        _ = link.changed() => link.mark_changed(),
+                    }
+                    lock(&self.shared.hold).send_again();
+                }
+                Sent::WentBack(fault) => {
+                    fatal.set(Fatal::StreamWentBack(fault));
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Nothing is unsent: waits for something new, or sends again when the recorder is silent about what was sent.
+    async fn idle(&self, link: &mut tokio::sync::watch::Receiver<Link>) {
+        tokio::select! {
+            () = self.shared.wake.notified() => {}
+            _ = link.changed() => link.mark_changed(),
+            () = clock::pause(SILENCE) => {
+                let mut hold = lock(&self.shared.hold);
+                if !hold.is_empty() && lock(&self.shared.heard).elapsed() >= SILENCE {
+                    tracing::warn!(waiting = hold.len(), "the recorder is silent about what was sent: sending again");
+                    hold.send_again();
+                    drop(hold);
+                    self.hear();
+                }
+            }
+        }
+    }
+
+    async fn send(
+        &self,
+        bus: &Bus,
+        link: &mut tokio::sync::watch::Receiver<Link>,
+        message: Outgoing,
+    ) -> Sent {
+        let subject = match message.lane {
+            Lane::Commits => bus.realm().commits(&message.tenant),
+            Lane::Chunks => bus.realm().blobs(&message.tenant),
+        };
+        let stood_at = self.shared.read.load(Ordering::Acquire);
+        let publish = async {
+            let ack = bus.jetstream().publish(subject, message.payload).await?;
+            ack.await
+        };
+        tokio::select! {
+            answer = tokio::time::timeout(ACK_WAIT, publish) => match answer {
+                Ok(Ok(ack)) => match follow::check_ack(ack.sequence, stood_at) {
+                    Ok(()) => Sent::Stored,
+                    Err(fault) => Sent::WentBack(fault),
+                },
+                Ok(Err(error)) => {
+                    tracing::warn!(%error, "a message was not acknowledged: sending again");
+                    Sent::Unclear
+                }
+                Err(_) => {
+                    tracing::warn!("no acknowledgement in time: sending again");
+                    Sent::Unclear
+                }
+            },
+            _ = link.changed() => {
+                link.mark_changed();
+                Sent::Unclear
+            }
+        }
+    }
+}
+
+enum Sent {
+    Stored,
+    Unclear,
+    WentBack(follow::WentBack),
+}

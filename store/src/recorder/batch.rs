@@ -1,0 +1,387 @@
+//! One gathered batch: what is admitted goes into one write, together with everything that follows from it.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    mem,
+};
+
+use bytes::Bytes;
+use coppice_messages::{
+    Commit, Digest, Event, Header,
+    event::run,
+    ids::{RunId, TenantId},
+};
+use fjall::{OwnedWriteBatch as WriteBatch, PersistMode};
+use serde::Deserialize;
+
+use super::{
+    Admitted, Arrival, Halt, Progress,
+    assembly::{Assembly, Took},
+};
+use crate::{
+    admission::{self, Head, Outcome, Reason, Stored, View},
+    limits::HEADS_CACHED_MAX,
+    log::{
+        Quarantined, ReadError, Row, RowEnd, StreamPosition, Tables, commits, heads, meta,
+        positions, quarantine, rows,
+    },
+    open_effects,
+    publisher::Verdict,
+    subjects::{self, Lane},
+    wire,
+};
+
+type RunKey = (TenantId, RunId);
+
+/// Ends of chains in memory: those of the batch that is being gathered, and of earlier ones as a cache.
+#[derive(Default)]
+pub(super) struct Heads {
+    cached: HashMap<RunKey, Head>,
+    /// What the batch under way adds to each chain; readers of the log do not see it yet.
+    pending: HashMap<RunKey, Vec<Stored>>,
+    ended: Vec<RunKey>,
+}
+
+impl Heads {
+    /// The batch is written: what it added is in the log now.
+    pub fn settle(&mut self) {
+        self.pending.clear();
+        for ended in mem::take(&mut self.ended) {
+            self.cached.remove(&ended);
+        }
+        if self.cached.len() > HEADS_CACHED_MAX {
+            self.cached.clear();
+        }
+    }
+}
+
+struct LogView<'a> {
+    tables: &'a Tables,
+    heads: &'a mut Heads,
+}
+
+impl View for LogView<'_> {
+    type Error = ReadError;
+
+    fn head(&mut self, tenant: &TenantId, run: &RunId) -> Result<Option<Head>, ReadError> {
+        let key = (tenant.clone(), run.clone());
+        if let Some(head) = self.heads.cached.get(&key) {
+            return Ok(Some(head.clone()));
+        }
+        let found = heads::get(&self.tables.heads, tenant, run)?;
+        if let Some(head) = &found {
+            self.heads.cached.insert(key, head.clone());
+        }
+        Ok(found)
+    }
+
+    fn holding(
+        &mut self,
+        tenant: &TenantId,
+        run: &RunId,
+        seq: u64,
+    ) -> Result<Option<Stored>, ReadError> {
+        let holds = |s: &Stored| (s.seq..s.seq + s.kinds.len() as u64).contains(&seq);
+        let pending = self.heads.pending.get(&(tenant.clone(), run.clone()));
+        if let Some(found) = pending.and_then(|p| p.iter().find(|s| holds(s))) {
+            return Ok(Some(found.clone()));
+        }
+        let Some(found) = commits::at_or_before(&self.tables.commits, tenant, run, seq)? else {
+            return Ok(None);
+        };
+        let header = Header::decode(&found.bytes)
+            .map_err(|_| ReadError::unreadable("a commit of a chain"))?;
+        let stored = Stored {
+            pos: found.pos,
+            hash: Digest::of(&found.bytes),
+            seq: found.seq,
+            kinds: header.events.into_iter().map(|e| e.kind).collect(),
+        };
+        Ok(holds(&stored).then_some(stored))
+    }
+}
+
+/// What a batch came to.
+pub(super) struct Done {
+    pub write: WriteBatch,
+    pub admitted: Vec<Admitted>,
+    pub verdicts: Vec<(Digest, Verdict)>,
+    pub effects: Vec<(u64, Commit)>,
+    pub blobs: Vec<(TenantId, Digest)>,
+    pub chunks: bool,
+    pub progress: Progress,
+}
+
+/// A batch that is being gathered.
+pub(super) struct Batch<'a> {
+    view: LogView<'a>,
+    assembly: &'a mut Assembly,
+    rows: HashMap<RunKey, Row>,
+    moved: BTreeSet<RunKey>,
+    bytes: usize,
+    taken: usize,
+    done: Done,
+}
+
+impl<'a> Batch<'a> {
+    pub fn new(
+        tables: &'a Tables,
+        heads: &'a mut Heads,
+        assembly: &'a mut Assembly,
+        progress: Progress,
+    ) -> Self {
+        Self {
+            done: Done {
+                write: tables.db.batch().durability(Some(PersistMode::SyncData)),
+                admitted: Vec::new(),
+                verdicts: Vec::new(),
+                effects: Vec::new(),
+                blobs: Vec::new(),
+                chunks: false,
+                progress,
+            },
+            view: LogView { tables, heads },
+            assembly,
+            rows: HashMap::new(),
+            moved: BTreeSet::new(),
+            bytes: 0,
+            taken: 0,
+        }
+    }
+
+    pub fn commits(&self) -> usize {
+        self.taken
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Takes one message in.
+    pub fn take(&mut self, arrival: &Arrival) -> Result<(), Halt> {
+        self.bytes += arrival.payload.len();
+        let Some((lane, tenant)) = subjects::parse_stream_subject(&arrival.subject) else {
+            return self.refuse(arrival, 0, &arrival.payload, Reason::OtherTenant);
+        };
+        match lane {
+            Lane::Commits => match wire::decode_commits(&arrival.payload) {
+                Ok(commits) => {
+                    self.taken += commits.len();
+                    for (index, bytes) in (0..).zip(commits) {
+                        self.take_commit(arrival, &tenant, index, bytes)?;
+                    }
+                    Ok(())
+                }
+                Err(_) => self.refuse(arrival, 0, &arrival.payload, Reason::Malformed),
+            },
+            Lane::Chunks => {
+                self.done.chunks = true;
+                let took = self.assembly.take(
+                    self.view.tables,
+                    &mut self.done.write,
+                    &tenant,
+                    &arrival.payload,
+                )?;
+                match took {
+                    Took::Part => Ok(()),
+                    Took::Whole(blob) => {
+                        self.done.blobs.push((tenant, blob));
+                        Ok(())
+                    }
+                    Took::Nothing => self.refuse(arrival, 0, &arrival.payload, Reason::Malformed),
+                }
+            }
+        }
+    }
+
+    fn take_commit(
+        &mut self,
+        arrival: &Arrival,
+        tenant: &TenantId,
+        index: u32,
+        bytes: Bytes,
+    ) -> Result<(), Halt> {
+        let hash = Digest::of(&bytes);
+        let Ok(header) = Header::decode(&bytes) else {
+            if let Some(format) = newer_format(&bytes) {
+                return Err(Halt::NewerCommit(format));
+            }
+            self.tell(hash, Verdict::Refused(Reason::Malformed));
+            return self.refuse(arrival, index, &bytes, Reason::Malformed);
+        };
+        match admission::admit(&mut self.view, tenant, &bytes, hash, &header)? {
+            Outcome::Admitted(head) => self.admit(header, head, bytes),
+            Outcome::Duplicate { pos } => {
+                self.tell(hash, Verdict::Admitted { pos });
+                Ok(())
+            }
+            Outcome::Stop { format } => Err(Halt::NewerCommit(format)),
+            Outcome::Quarantined(reason) => {
+                self.tell(hash, Verdict::Refused(reason.clone()));
+                self.refuse(arrival, index, &bytes, reason)
+            }
+        }
+    }
+
+    fn tell(&mut self, hash: Digest, verdict: Verdict) {
+        self.done.verdicts.push((hash, verdict));
+    }
+
+    fn admit(&mut self, header: Header, mut head: Head, bytes: Bytes) -> Result<(), Halt> {
+        let tables = self.view.tables;
+        self.done.progress.pos += 1;
+        let pos = self.done.progress.pos;
+        head.pos = pos;
+        let hash = head.hash;
+        let write = &mut self.done.write;
+        let place = (&header.tenant, &header.run, header.seq);
+        let commit_key = commits::put(write, &tables.commits, place, pos, &bytes);
+        positions::put(write, &tables.positions, pos, &commit_key);
+        self.follow_from(&header, pos, &bytes)?;
+        let key = (header.tenant, header.run);
+        let kinds: Vec<String> = header.events.into_iter().map(|e| e.kind).collect();
+        self.done.admitted.push(Admitted {
+            pos,
+            hash,
+            events: kinds.len(),
+            bytes,
+        });
+        let stored = Stored {
+            pos,
+            hash,
+            seq: header.seq,
+            kinds,
+        };
+        self.view
+            .heads
+            .pending
+            .entry(key.clone())
+            .or_default()
+            .push(stored);
+        self.view.heads.cached.insert(key.clone(), head);
+        self.moved.insert(key);
+        self.tell(hash, Verdict::Admitted { pos });
+        Ok(())
+    }
+
+    /// Row and open effects: the only things for which a body is decoded, and only when the kinds say so.
+    fn follow_from(&mut self, header: &Header, pos: u64, bytes: &[u8]) -> Result<(), Halt> {
+        let kinds = || header.events.iter().map(|e| e.kind.as_str());
+        let opens = kinds().any(|k| k == "run.opened");
+        let ends = kinds().any(|k| k == "run.ended");
+        let effects = open_effects::concerns(kinds());
+        if !(opens || ends || effects) {
+            return Ok(());
+        }
+        let commit = match Commit::decode(bytes) {
+            Ok(commit) => commit,
+            Err(error) => {
+                // Its kinds are right and it extends its chain; that its body cannot be read is for whoever folds the chain to say.
+                tracing::warn!(%error, tenant = %header.tenant, run = %header.run, pos, "a recorded commit cannot be decoded");
+                return Ok(());
+            }
+        };
+        if opens || ends {
+            self.update_row(&commit)?;
+        }
+        if ends {
+            let key = (header.tenant.clone(), header.run.clone());
+            self.view.heads.ended.push(key);
+        }
+        if effects {
+            self.done.effects.push((pos, commit));
+        }
+        Ok(())
+    }
+
+    fn update_row(&mut self, commit: &Commit) -> Result<(), Halt> {
+        let key = (commit.tenant.clone(), commit.run.clone());
+        for entry in &commit.events {
+            match &entry.event {
+                Event::Run(run::Event::Opened(opened)) => {
+                    let row = Row {
+                        tenant: commit.tenant.clone(),
+                        tree: commit.tree.clone(),
+                        run: commit.run.clone(),
+                        parent: commit.parent.as_ref().map(|p| p.run.clone()),
+                        path: opened.path.clone(),
+                        opened_at: commit.at,
+                        ended: None,
+                        labels: opened.labels.clone(),
+                    };
+                    self.rows.insert(key.clone(), row);
+                }
+                Event::Run(run::Event::Ended(ended)) => {
+                    let row = match self.rows.remove(&key) {
+                        Some(row) => Some(row),
+                        None => rows::get(&self.view.tables.rows, &key.0, &key.1)?,
+                    };
+                    if let Some(mut row) = row {
+                        row.ended = Some(RowEnd {
+                            reason: ended.reason,
+                            class: ended.class.clone(),
+                            at: commit.at,
+                        });
+                        self.rows.insert(key.clone(), row);
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn refuse(
+        &mut self,
+        arrival: &Arrival,
+        index: u32,
+        bytes: &[u8],
+        reason: Reason,
+    ) -> Result<(), Halt> {
+        tracing::warn!(message = arrival.seq, index, %reason, "a commit is refused");
+        self.done.progress.quarantined += 1;
+        let refused = Quarantined {
+            subject: arrival.subject.clone(),
+            message: arrival.seq,
+            index,
+            reason,
+            bytes: bytes.to_vec(),
+        };
+        let number = self.done.progress.quarantined;
+        let table = &self.view.tables.quarantine;
+        Ok(quarantine::put(
+            &mut self.done.write,
+            table,
+            number,
+            &refused,
+        )?)
+    }
+
+    /// The batch is complete: ends of chains, rows and the stream's position go in last.
+    pub fn finish(mut self, position: &StreamPosition) -> Result<Done, Halt> {
+        let tables = self.view.tables;
+        let write = &mut self.done.write;
+        for key in &self.moved {
+            if let Some(head) = self.view.heads.cached.get(key) {
+                heads::put(write, &tables.heads, &key.0, &key.1, head);
+            }
+        }
+        for row in self.rows.values() {
+            rows::put(write, &tables.rows, row)?;
+        }
+        meta::put_stream(write, &tables.meta, position)?;
+        self.done.progress.stream = position.seq;
+        self.done.progress.batches += 1;
+        Ok(self.done)
+    }
+}
+
+/// The format of bytes that are not a commit of this build's shape, when a newer build wrote them.
+fn newer_format(bytes: &[u8]) -> Option<u16> {
+    #[derive(Deserialize)]
+    struct Version {
+        v: u16,
+    }
+    let version: Version = rmp_serde::from_slice(bytes).ok()?;
+    (version.v > coppice_messages::commit::FORMAT).then_some(version.v)
+}

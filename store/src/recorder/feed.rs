@@ -1,0 +1,201 @@
+//! The feed: every recorded event, live, as JSON, for any subscriber. It never holds the recorder up: what does not fit is dropped and counted,
+//! and whoever wants no gap reads from a position.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, AtomicUsize, Ordering},
+};
+
+use async_nats::{Client, HeaderMap, HeaderValue};
+use coppice_messages::{
+    Cause, Commit, Digest, Event, Timestamp,
+    ids::{RunId, TenantId, TreeId},
+};
+use serde::Serialize;
+use tokio::sync::mpsc;
+
+use super::Admitted;
+use crate::{limits::FEED_EVENTS_MAX, subjects::Realm};
+
+/// One recorded event as the feed and `tail` show it (`spec/events.md`, Subjects).
+#[derive(Debug, Serialize)]
+pub struct FeedEvent<'a> {
+    /// Position of its commit, the same for all its events.
+    pub pos: u64,
+    /// Whose run.
+    pub tenant: &'a TenantId,
+    /// Its tree.
+    pub tree: &'a TreeId,
+    /// The run.
+    pub run: &'a RunId,
+    /// Number of the event.
+    pub seq: u64,
+    /// Epoch of its commit.
+    pub epoch: u64,
+    /// Time of its commit.
+    pub at: Timestamp,
+    /// Its kind.
+    pub kind: &'a str,
+    /// Format version of its body.
+    pub v: u16,
+    /// What led to it.
+    pub cause: Option<&'a Cause>,
+    /// What it says.
+    pub body: &'a Event,
+    /// SHA-256 of its commit's bytes.
+    pub commit: Digest,
+}
+
+impl<'a> FeedEvent<'a> {
+    /// The events of a recorded commit, in order.
+    pub fn of_commit(
+        pos: u64,
+        hash: Digest,
+        commit: &'a Commit,
+    ) -> impl Iterator<Item = FeedEvent<'a>> {
+        (commit.seq..)
+            .zip(&commit.events)
+            .map(move |(seq, entry)| FeedEvent {
+                pos,
+                tenant: &commit.tenant,
+                tree: &commit.tree,
+                run: &commit.run,
+                seq,
+                epoch: commit.epoch,
+                at: commit.at,
+                kind: entry.event.kind(),
+                v: entry.event.version(),
+                cause: entry.cause.as_ref(),
+                body: &entry.event,
+                commit: hash,
+            })
+    }
+}
+
+/// The recorder's end of the feed. When it is dropped, the feed ends after what it was offered.
+pub(crate) struct Feed {
+    queue: mpsc::UnboundedSender<Vec<Admitted>>,
+    // The bound of the queue, in events; a channel could only bound batches.
+    waiting: Arc<AtomicUsize>,
+    dropped: Dropped,
+}
+
+/// How many events were dropped since the start; cheap to clone.
+#[derive(Clone, Default)]
+pub(crate) struct Dropped(Arc<AtomicU64>);
+
+impl Dropped {
+    pub fn count(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn add(&self, events: usize) {
+        self.0.fetch_add(events as u64, Ordering::Relaxed);
+    }
+}
+
+impl Feed {
+    /// Starts the feed on a connection of its own, so that it never stands before a commit.
+    pub fn start(client: Client, realm: Realm) -> (Self, tokio::task::JoinHandle<()>) {
+        let (queue, taken) = mpsc::unbounded_channel();
+        let feed = Self {
+            queue,
+            waiting: Arc::default(),
+            dropped: Dropped::default(),
+        };
+        let publish = Publish {
+            client,
+            realm,
+            waiting: Arc::clone(&feed.waiting),
+            dropped: feed.dropped.clone(),
+        };
+        (feed, tokio::spawn(publish.run(taken)))
+    }
+
+    /// Offers recorded commits; those that do not fit any more are dropped and counted.
+    pub fn offer(&self, mut commits: Vec<Admitted>) {
+        let mut waiting = self.waiting.load(Ordering::Acquire);
+        let before = waiting;
+        let mut fits = 0;
+        for commit in &commits {
+            if waiting + commit.events > FEED_EVENTS_MAX {
+                break;
+            }
+            waiting += commit.events;
+            fits += 1;
+        }
+        let over: usize = commits.drain(fits..).map(|commit| commit.events).sum();
+        self.dropped.add(over);
+        self.waiting.fetch_add(waiting - before, Ordering::AcqRel);
+        if !commits.is_empty() {
+            // A feed that ended takes nothing; the host is about to end too.
+            let _ = self.queue.send(commits);
+        }
+    }
+
+    /// How many events were dropped.
+    pub fn dropped(&self) -> Dropped {
+        self.dropped.clone()
+    }
+}
+
+struct Publish {
+    client: Client,
+    realm: Realm,
+    waiting: Arc<AtomicUsize>,
+    dropped: Dropped,
+}
+
+impl Publish {
+    async fn run(self, mut taken: mpsc::UnboundedReceiver<Vec<Admitted>>) {
+        while let Some(commits) = taken.recv().await {
+            for commit in commits {
+                self.commit(&commit).await;
+                self.waiting.fetch_sub(commit.events, Ordering::AcqRel);
+            }
+        }
+        if let Err(error) = self.client.flush().await {
+            tracing::debug!(%error, "the feed's last events could not be flushed");
+        }
+    }
+
+    async fn commit(&self, admitted: &Admitted) {
+        let commit = match Commit::decode(&admitted.bytes) {
+            Ok(commit) => commit,
+            Err(error) => {
+                tracing::warn!(%error, pos = admitted.pos, "a recorded commit cannot be shown on the feed");
+                self.dropped.add(admitted.events);
+                return;
+            }
+        };
+        for event in FeedEvent::of_commit(admitted.pos, admitted.hash, &commit) {
+            let subject = self
+                .realm
+                .event(event.tenant, event.tree, event.run, event.kind);
+            let sent = match serde_json::to_vec(&event) {
+                Ok(body) => self
+                    .client
+                    .publish_with_headers(subject, headers(&event, &commit.trace), body.into())
+                    .await
+                    .map_err(|e| e.to_string()),
+                Err(error) => Err(error.to_string()),
+            };
+            if let Err(error) = sent {
+                tracing::warn!(%error, pos = admitted.pos, "an event is dropped from the feed");
+                self.dropped.add(1);
+            }
+        }
+    }
+}
+
+fn headers(event: &FeedEvent<'_>, trace: &str) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    headers.insert("Coppice-Pos", HeaderValue::from(event.pos));
+    headers.insert("Coppice-Seq", HeaderValue::from(event.seq));
+    headers.insert("Coppice-At", event.at.to_string());
+    // A trace comes from whoever published the commit; a line break in it would end the header.
+    if trace.bytes().all(|b| b.is_ascii_graphic()) && !trace.is_empty() {
+        headers.insert("traceparent", trace);
+    }
+    headers
+}

@@ -1,0 +1,287 @@
+//! The store as a whole: options, opening, what can be asked of it, closing in order.
+
+mod beat;
+mod open;
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use coppice_messages::{
+    Digest,
+    event::system,
+    ids::{EffectKey, HostId, RunId, TenantId},
+};
+use tokio::sync::{Mutex, watch};
+
+pub use self::open::OpenError;
+use self::open::Parts;
+use crate::{
+    bus::Credentials,
+    fatal::{Fatal, FatalCell},
+    faults::{FaultHooks, NoFaults},
+    limits::{BLOB_BYTES_MAX, DRAIN_WAIT, STREAM_BYTES_MAX},
+    log::LogReader,
+    nats_server::{GuardCommand, Role, RoleCredentials},
+    open_effects::{OpenEffect, OpenEffects},
+    publisher::{BlobError, Publisher, Waiter},
+    recorder::{Progress, feed::Dropped},
+    subjects::Realm,
+    system_chain::{SystemChains, SystemEventError},
+};
+
+/// Which NATS server is used.
+#[derive(Debug, Clone)]
+pub enum BusOptions {
+    /// A private one, started below the data directory; its realm is `local`.
+    Private {
+        /// How its guard is started.
+        guard: GuardCommand,
+    },
+    /// One that runs already.
+    Shared {
+        /// Where.
+        url: String,
+        /// The realm, which must be named.
+        realm: Realm,
+        /// Who connects.
+        credentials: Credentials,
+    },
+}
+
+/// How a store is opened.
+#[derive(Clone)]
+pub struct Options {
+    /// The data directory.
+    pub data: PathBuf,
+    /// Which NATS server.
+    pub bus: BusOptions,
+    /// This host.
+    pub host: HostId,
+    /// Whether recorded events are published for subscribers.
+    pub feed: bool,
+    /// `max_bytes` of a stream that is made.
+    pub stream_bytes_max: u64,
+    /// Faults on purpose.
+    pub hooks: Arc<dyn FaultHooks>,
+}
+
+impl Options {
+    /// The usual options.
+    #[must_use]
+    pub fn new(data: impl Into<PathBuf>, host: HostId, bus: BusOptions) -> Self {
+        Self {
+            data: data.into(),
+            bus,
+            host,
+            feed: true,
+            stream_bytes_max: STREAM_BYTES_MAX,
+            hooks: Arc::new(NoFaults),
+        }
+    }
+}
+
+/// How a client connects to the bus that the store uses.
+#[derive(Debug, Clone)]
+pub struct Endpoint {
+    /// Where.
+    pub url: String,
+    /// The realm.
+    pub realm: Realm,
+    /// Who connects.
+    pub credentials: Credentials,
+    /// The prefix of the client's inboxes.
+    pub inbox_prefix: String,
+}
+
+/// How the store is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Status {
+    /// Whether the bus is connected.
+    pub connected: bool,
+    /// Commits and blobs that the recorder has not spoken about.
+    pub waiting: usize,
+    /// For how long it has been silent about them.
+    pub silent_for: Duration,
+    /// The log's last position.
+    pub pos: u64,
+    /// The last message of the stream that is in the log.
+    pub stream: u64,
+    /// Events dropped from the feed since the start.
+    pub dropped: u64,
+    /// Commits ever refused.
+    pub quarantined: u64,
+    /// Batches written since the start; each had one fsync.
+    pub batches: u64,
+}
+
+/// NATS in, fjall down. Cheap to clone.
+#[derive(Clone)]
+pub struct Store {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    publisher: Publisher,
+    reader: LogReader,
+    open_effects: OpenEffects,
+    system: SystemChains,
+    dropped: Dropped,
+    progress: watch::Receiver<Progress>,
+    fatal: FatalCell,
+    client: async_nats::Client,
+    link: watch::Receiver<crate::bus::Link>,
+    endpoint: Endpoint,
+    // Taken by whoever closes.
+    parts: Mutex<Option<Parts>>,
+}
+
+impl Store {
+    /// Opens the store of a data directory: takes its lock, starts or connects to NATS, reads into the log what the stream has beyond it.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub async fn open(options: Options) -> Result<Self, OpenError> {
+        open::open(options).await
+    }
+
+    /// Hands over a commit; never blocks. `hash` is the SHA-256 of `bytes`.
+    pub fn submit(&self, tenant: TenantId, bytes: Bytes, hash: Digest, waiter: Waiter) {
+        self.inner.publisher.submit(tenant, bytes, hash, waiter);
+    }
+
+    /// Stores a blob and returns its address once it is recorded; a blob that the log has is not sent again. To be awaited before the commit
+    /// that cites it is submitted.
+    ///
+    /// # Errors
+    /// [`BlobError`].
+    pub async fn put_blob(&self, tenant: TenantId, bytes: Vec<u8>) -> Result<Digest, BlobError> {
+        if bytes.len() > BLOB_BYTES_MAX {
+            return Err(BlobError::TooLarge { bytes: bytes.len() });
+        }
+        let blob = Digest::of(&bytes);
+        match self.inner.reader.blob_size(&tenant, &blob) {
+            Ok(Some(_)) => return Ok(blob),
+            Ok(None) => {}
+            Err(error) => {
+                tracing::error!(%error, "the log cannot say whether it has a blob");
+                return Err(BlobError::LogUnreadable);
+            }
+        }
+        let recorded = self
+            .inner
+            .publisher
+            .submit_blob(tenant, blob, Bytes::from(bytes));
+        recorded.await.map_err(|_| BlobError::Unknown)
+    }
+
+    /// Appends a fact to a tenant's system chain and returns its position.
+    ///
+    /// # Errors
+    /// [`SystemEventError`].
+    pub async fn system_event(
+        &self,
+        tenant: TenantId,
+        fact: system::Event,
+    ) -> Result<u64, SystemEventError> {
+        let inner = &self.inner;
+        inner
+            .system
+            .append(&inner.publisher, &inner.reader, tenant, fact)
+            .await
+    }
+
+    /// An effect that was intended in this host's life and has no outcome yet.
+    #[must_use]
+    pub fn open_effect(
+        &self,
+        tenant: &TenantId,
+        run: &RunId,
+        key: &EffectKey,
+    ) -> Option<OpenEffect> {
+        self.inner.open_effects.get(tenant, run, key)
+    }
+
+    /// What is recorded.
+    #[must_use]
+    pub fn log(&self) -> &LogReader {
+        &self.inner.reader
+    }
+
+    /// The host's own connection to the bus, for its API.
+    #[must_use]
+    pub fn client(&self) -> &async_nats::Client {
+        &self.inner.client
+    }
+
+    /// The realm.
+    #[must_use]
+    pub fn realm(&self) -> &Realm {
+        &self.inner.endpoint.realm
+    }
+
+    /// How a client of a role connects. On a shared server roles are the operator's matter: every role gets the store's own credentials.
+    pub async fn endpoint(&self, role: Role) -> Endpoint {
+        let mut endpoint = self.inner.endpoint.clone();
+        if let Some(server) = self
+            .inner
+            .parts
+            .lock()
+            .await
+            .as_ref()
+            .and_then(Parts::server)
+        {
+            let RoleCredentials {
+                user,
+                password,
+                inbox_prefix,
+            } = server.credentials(role);
+            endpoint.credentials = Credentials::Password { user, password };
+            endpoint.inbox_prefix = inbox_prefix;
+        }
+        endpoint
+    }
+
+    /// The process id of the private nats-server, while it runs.
+    pub async fn nats_server_pid(&self) -> Option<u32> {
+        self.inner.parts.lock().await.as_ref()?.server()?.pid()
+    }
+
+    /// How the store is.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        let progress = *self.inner.progress.borrow();
+        Status {
+            connected: self.inner.link.borrow().is_up(),
+            waiting: self.inner.publisher.waiting(),
+            silent_for: self.inner.publisher.silent_for(),
+            pos: progress.pos,
+            stream: progress.stream,
+            dropped: self.inner.dropped.count(),
+            quarantined: progress.quarantined,
+            batches: progress.batches,
+        }
+    }
+
+    /// Resolves when the store must not go on; the host then exits.
+    pub async fn fatal(&self) -> Fatal {
+        self.inner.fatal.wait().await
+    }
+
+    /// Closes in order: what is on its way is recorded first, as far as the bus lets it. Later calls return at once.
+    pub async fn close(&self) {
+        let Some(parts) = self.inner.parts.lock().await.take() else {
+            return;
+        };
+        if self.inner.fatal.get().is_none() {
+            let drained = tokio::time::timeout(DRAIN_WAIT, self.inner.publisher.drained()).await;
+            if drained.is_err() {
+                tracing::warn!(
+                    waiting = self.inner.publisher.waiting(),
+                    "closing with commits on their way; the next start knows their fate"
+                );
+            }
+        }
+        self.inner.publisher.close();
+        parts.close().await;
+    }
+}

@@ -1,0 +1,47 @@
+//! The host's beat: that it lives, how far its log is, and whether the feed dropped events.
+
+use async_nats::Client;
+use coppice_messages::ids::HostId;
+use serde::Serialize;
+use tokio::sync::watch;
+
+use crate::{
+    clock, closing,
+    limits::BEAT,
+    recorder::{Progress, feed::Dropped},
+    subjects::Realm,
+};
+
+#[derive(Serialize)]
+struct Beat<'a> {
+    host: &'a HostId,
+    pos: u64,
+    dropped: u64,
+}
+
+/// Beats until told to close.
+pub(super) async fn run(
+    client: Client,
+    realm: Realm,
+    host: HostId,
+    progress: watch::Receiver<Progress>,
+    dropped: Dropped,
+    mut closing: watch::Receiver<bool>,
+) {
+    let subject = realm.beat(host.as_str());
+    loop {
+        let beat = Beat {
+            host: &host,
+            pos: progress.borrow().pos,
+            dropped: dropped.count(),
+        };
+        let body = serde_json::to_vec(&beat).unwrap_or_default();
+        if let Err(error) = client.publish(subject.clone(), body.into()).await {
+            tracing::debug!(%error, "a beat was not sent");
+        }
+        tokio::select! {
+            () = closing::told(&mut closing) => return,
+            () = clock::pause(BEAT) => {}
+        }
+    }
+}

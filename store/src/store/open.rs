@@ -1,0 +1,291 @@
+//! Opening a store: every part in the order in which the next one needs it, and the parts that closing must wait for.
+
+use std::{io, sync::Arc, thread};
+
+use tokio::{
+    sync::{Mutex, mpsc, watch},
+    task::JoinHandle,
+};
+
+use super::{BusOptions, Endpoint, Inner, Options, Store, beat};
+use crate::{
+    bus::{self, Bus, BusError, Credentials},
+    data_dir::DataDir,
+    fatal::{Fatal, FatalCell},
+    follow::Follower,
+    limits::{ARRIVALS_MAX, DRAIN_WAIT},
+    log::{Log, OpenLogError, ReadError},
+    nats_server::{ManagedServer, Role, RoleCredentials, ServerError},
+    open_effects::OpenEffects,
+    publisher::Publisher,
+    recorder::{
+        Audience, Progress, Recorder,
+        feed::{Dropped, Feed},
+        reader::Reader,
+    },
+    subjects::Realm,
+    system_chain::SystemChains,
+};
+
+/// Why a store does not open.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The log or its directory.
+    #[error(transparent)]
+    Log(#[from] OpenLogError),
+    /// The log opens, but cannot be read.
+    #[error("the log cannot be read")]
+    Read(
+        #[from]
+        #[source]
+        ReadError,
+    ),
+    /// The private nats-server.
+    #[error(transparent)]
+    Server(#[from] ServerError),
+    /// The bus.
+    #[error(transparent)]
+    Bus(#[from] BusError),
+    /// The recorder's thread.
+    #[error("the recorder's thread cannot be started")]
+    Thread(#[source] io::Error),
+    /// The stream and the log do not fit each other, or the log cannot be written.
+    #[error(transparent)]
+    Fatal(Fatal),
+}
+
+/// What runs for a store, in the order in which it is ended.
+pub(super) struct Parts {
+    closing: watch::Sender<bool>,
+    tasks: Vec<JoinHandle<()>>,
+    recorder: thread::JoinHandle<()>,
+    feed: Option<JoinHandle<()>>,
+    server: Option<ManagedServer>,
+    // Released last: as long as anything of this store runs, no other may open the directory.
+    log: Log,
+}
+
+impl Parts {
+    pub fn server(&self) -> Option<&ManagedServer> {
+        self.server.as_ref()
+    }
+
+    pub async fn close(self) {
+        self.closing.send_replace(true);
+        for task in self.tasks {
+            join(task).await;
+        }
+        // The reader is gone, so the recorder ends after what it was given; the feed, after what the recorder gave it.
+        let recorder = self.recorder;
+        let ended = tokio::task::spawn_blocking(move || recorder.join().is_ok()).await;
+        if !matches!(ended, Ok(true)) {
+            tracing::error!("the recorder panicked");
+        }
+        if let Some(mut feed) = self.feed
+            && tokio::time::timeout(DRAIN_WAIT, &mut feed).await.is_err()
+        {
+            feed.abort();
+        }
+        if let Some(server) = self.server {
+            server.stop().await;
+        }
+        drop(self.log);
+    }
+}
+
+async fn join(task: JoinHandle<()>) {
+    if let Err(error) = task.await {
+        tracing::error!(%error, "a part of the store panicked");
+    }
+}
+
+/// Takes the directory, starts what runs, and waits until the log has what the stream had.
+pub(super) async fn open(options: Options) -> Result<Store, OpenError> {
+    let directory = DataDir::create_or_take(&options.data).map_err(OpenLogError::from)?;
+    let mut server = None;
+    let endpoint = match &options.bus {
+        BusOptions::Private { guard } => {
+            let realm = Realm::local();
+            let bytes = options.stream_bytes_max;
+            let started =
+                ManagedServer::start(&directory.nats(), guard.clone(), &realm, bytes).await?;
+            let endpoint = private_endpoint(&started, realm);
+            server = Some(started);
+            endpoint
+        }
+        BusOptions::Shared {
+            url,
+            realm,
+            credentials,
+        } => Endpoint {
+            url: url.clone(),
+            realm: realm.clone(),
+            credentials: credentials.clone(),
+            inbox_prefix: Role::Watcher.inbox_prefix().to_owned(),
+        },
+    };
+    let opened = match start(&options, &endpoint, directory).await {
+        Ok(started) => started.caught_up().await,
+        Err(error) => Err(error),
+    };
+    let mut started = match opened {
+        Ok(started) => started,
+        Err(error) => {
+            if let Some(server) = server {
+                server.stop().await;
+            }
+            return Err(error);
+        }
+    };
+    started.parts.server = server;
+    let Started {
+        parts,
+        bus,
+        publisher,
+        open_effects,
+        dropped,
+        progress,
+        fatal,
+        ..
+    } = started;
+    Ok(Store {
+        inner: Arc::new(Inner {
+            publisher,
+            reader: parts.log.reader(),
+            open_effects,
+            system: SystemChains::default(),
+            dropped,
+            progress,
+            fatal,
+            client: bus.client().clone(),
+            link: bus.link(),
+            endpoint,
+            parts: Mutex::new(Some(parts)),
+        }),
+    })
+}
+
+fn private_endpoint(server: &ManagedServer, realm: Realm) -> Endpoint {
+    let RoleCredentials {
+        user,
+        password,
+        inbox_prefix,
+    } = server.credentials(Role::Host);
+    Endpoint {
+        url: server.url(),
+        realm,
+        credentials: Credentials::Password { user, password },
+        inbox_prefix,
+    }
+}
+
+/// A store whose parts run, before it has caught up with the stream.
+struct Started {
+    parts: Parts,
+    bus: Bus,
+    publisher: Publisher,
+    open_effects: OpenEffects,
+    dropped: Dropped,
+    progress: watch::Receiver<Progress>,
+    target: watch::Receiver<Option<u64>>,
+    fatal: FatalCell,
+}
+
+async fn start(
+    options: &Options,
+    endpoint: &Endpoint,
+    directory: DataDir,
+) -> Result<Started, OpenError> {
+    let bus = Bus::open(endpoint, options.stream_bytes_max).await?;
+    let (feed, feed_task) = if options.feed {
+        let (client, _) = bus::connect(endpoint, "coppice-feed").await?;
+        let (feed, task) = Feed::start(client, endpoint.realm.clone());
+        (Some(feed), Some(task))
+    } else {
+        (None, None)
+    };
+    let dropped = feed.as_ref().map(Feed::dropped).unwrap_or_default();
+    let log = Log::open_in(directory)?;
+    let reader = log.reader();
+    let follower = Follower::new(reader.stream_position()?);
+    let fatal = FatalCell::new();
+    let publisher = Publisher::new();
+    let open_effects = OpenEffects::default();
+    let (progress_in, progress) = watch::channel(Progress::default());
+    let audience = Audience {
+        publisher: publisher.clone(),
+        open_effects: open_effects.clone(),
+        feed,
+        hooks: Arc::clone(&options.hooks),
+        progress: progress_in,
+        fatal: fatal.clone(),
+    };
+    let recorder = Recorder::new(reader.tables, audience)?;
+    let (arrivals_in, arrivals) = mpsc::channel(ARRIVALS_MAX);
+    let recorder = thread::Builder::new()
+        .name("coppice-recorder".to_owned())
+        .spawn(move || recorder.run(arrivals))
+        .map_err(OpenError::Thread)?;
+    let (target_in, target) = watch::channel(None);
+    let (closing, closed) = watch::channel(false);
+    let reader = Reader::new(bus.clone(), follower, arrivals_in, target_in, fatal.clone());
+    let beat = beat::run(
+        bus.client().clone(),
+        endpoint.realm.clone(),
+        options.host.clone(),
+        progress.clone(),
+        dropped.clone(),
+        closed.clone(),
+    );
+    let tasks = vec![
+        tokio::spawn(publisher.clone().run(bus.clone(), fatal.clone())),
+        tokio::spawn(reader.run(closed)),
+        tokio::spawn(beat),
+    ];
+    let parts = Parts {
+        closing,
+        tasks,
+        recorder,
+        feed: feed_task,
+        server: None,
+        log,
+    };
+    Ok(Started {
+        parts,
+        bus,
+        publisher,
+        open_effects,
+        dropped,
+        progress,
+        target,
+        fatal,
+    })
+}
+
+impl Started {
+    /// Waits until the log has what the stream had at the start: whoever folds the log before would miss it.
+    async fn caught_up(mut self) -> Result<Self, OpenError> {
+        let reached = async {
+            let target = match self.target.wait_for(Option::is_some).await {
+                Ok(target) => target.unwrap_or_default(),
+                Err(_) => return false,
+            };
+            let reached = self.progress.wait_for(|p| p.stream >= target).await;
+            reached.is_ok()
+        };
+        let fault = tokio::select! {
+            reached = reached => (!reached).then(|| self.fatal.get()).map(|fatal| {
+                fatal.unwrap_or(Fatal::PartEnded { part: "recorder" })
+            }),
+            fatal = self.fatal.wait() => Some(fatal),
+        };
+        match fault {
+            None => Ok(self),
+            Some(fatal) => {
+                self.publisher.close();
+                self.parts.close().await;
+                Err(OpenError::Fatal(fatal))
+            }
+        }
+    }
+}

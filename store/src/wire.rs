@@ -1,0 +1,136 @@
+//! What a message of the stream looks like: a MessagePack array of `bin`, each one commit; or one chunk of a blob.
+
+use bytes::{BufMut as _, Bytes, BytesMut};
+use coppice_messages::Digest;
+use serde::{Deserialize, Serialize};
+
+use crate::limits::{BLOB_BYTES_MAX, BLOB_CHUNK_BYTES, MESSAGE_ENTRY_OVERHEAD};
+
+/// Bytes that are no message of the stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("not a MessagePack array of byte strings")]
+pub(crate) struct Malformed;
+
+/// An array of `bin`.
+pub(crate) fn encode_commits(commits: &[Bytes]) -> Bytes {
+    let size = commits
+        .iter()
+        .map(|c| c.len() + MESSAGE_ENTRY_OVERHEAD)
+        .sum::<usize>();
+    let mut out = BytesMut::with_capacity(size + MESSAGE_ENTRY_OVERHEAD);
+    // At most 1,024 commits: the 16-bit forms always suffice for the array; one form, so that equal input gives equal bytes.
+    out.put_u8(0xdc);
+    out.put_u16(u16::try_from(commits.len()).unwrap_or(u16::MAX));
+    for commit in commits {
+        out.put_u8(0xc6);
+        out.put_u32(u32::try_from(commit.len()).unwrap_or(u32::MAX));
+        out.put_slice(commit);
+    }
+    out.freeze()
+}
+
+/// The commits of a message, as views of its bytes. Takes every form of array and `bin`, since any language may have written it.
+pub(crate) fn decode_commits(message: &Bytes) -> Result<Vec<Bytes>, Malformed> {
+    let mut at = 0;
+    let count = match take(message, &mut at, 1)?[0] {
+        byte @ 0x90..=0x9f => usize::from(byte & 0x0f),
+        0xdc => big_endian(take(message, &mut at, 2)?),
+        0xdd => big_endian(take(message, &mut at, 4)?),
+        _ => return Err(Malformed),
+    };
+    let mut commits = Vec::with_capacity(count.min(message.len()));
+    for _ in 0..count {
+        let length = match take(message, &mut at, 1)?[0] {
+            0xc4 => big_endian(take(message, &mut at, 1)?),
+            0xc5 => big_endian(take(message, &mut at, 2)?),
+            0xc6 => big_endian(take(message, &mut at, 4)?),
+            _ => return Err(Malformed),
+        };
+        let from = at;
+        take(message, &mut at, length)?;
+        commits.push(message.slice(from..at));
+    }
+    if at == message.len() {
+        Ok(commits)
+    } else {
+        Err(Malformed)
+    }
+}
+
+fn take<'a>(message: &'a [u8], at: &mut usize, length: usize) -> Result<&'a [u8], Malformed> {
+    let end = at.checked_add(length).ok_or(Malformed)?;
+    let taken = message.get(*at..end).ok_or(Malformed)?;
+    *at = end;
+    Ok(taken)
+}
+
+fn big_endian(bytes: &[u8]) -> usize {
+    bytes
+        .iter()
+        .fold(0, |value, byte| value << 8 | usize::from(*byte))
+}
+
+/// One chunk of a blob.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Chunk<'a> {
+    /// Format version.
+    pub v: u16,
+    /// The blob's address.
+    pub blob: Digest,
+    /// Bytes of the whole blob.
+    pub bytes: u64,
+    /// Which chunk, from 0.
+    pub index: u32,
+    /// The chunk's bytes.
+    #[serde(with = "serde_bytes", borrow)]
+    pub data: &'a [u8],
+}
+
+/// The format version of chunks that this build writes.
+pub(crate) const CHUNK_FORMAT: u16 = 1;
+
+impl<'a> Chunk<'a> {
+    /// How many chunks a blob of this size has; an empty blob has one.
+    pub fn count(bytes: usize) -> u32 {
+        u32::try_from(bytes.div_ceil(BLOB_CHUNK_BYTES).max(1)).unwrap_or(u32::MAX)
+    }
+
+    /// Chunk number `index` of a blob.
+    pub fn of(blob: Digest, whole: &'a [u8], index: u32) -> Self {
+        let from = (index as usize * BLOB_CHUNK_BYTES).min(whole.len());
+        let to = (from + BLOB_CHUNK_BYTES).min(whole.len());
+        Self {
+            v: CHUNK_FORMAT,
+            blob,
+            bytes: whole.len() as u64,
+            index,
+            data: &whole[from..to],
+        }
+    }
+
+    /// The chunk's message.
+    pub fn encode(&self) -> Bytes {
+        // Writing named fields into memory cannot fail; an empty message would be quarantined.
+        rmp_serde::to_vec_named(self).unwrap_or_default().into()
+    }
+
+    /// Reads a chunk; its sizes must agree with each other.
+    pub fn decode(message: &'a [u8]) -> Result<Self, Malformed> {
+        let chunk: Self = rmp_serde::from_slice(message).map_err(|_| Malformed)?;
+        let bytes = usize::try_from(chunk.bytes).map_err(|_| Malformed)?;
+        if bytes > BLOB_BYTES_MAX || chunk.index >= Self::count(bytes) {
+            return Err(Malformed);
+        }
+        let from = chunk.index as usize * BLOB_CHUNK_BYTES;
+        if chunk.data.len() == (bytes - from).min(BLOB_CHUNK_BYTES) {
+            Ok(chunk)
+        } else {
+            Err(Malformed)
+        }
+    }
+
+    /// Whether it is the last of its blob.
+    pub fn is_last(&self) -> bool {
+        self.index as u64 * BLOB_CHUNK_BYTES as u64 + self.data.len() as u64 == self.bytes
+    }
+}
