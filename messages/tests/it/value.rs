@@ -3,7 +3,7 @@
 use coppice_messages::{
     Digest, Payload, Value,
     payload::{Blobs, INLINE_BYTES_MAX, NoBlobs},
-    value::DEPTH_MAX,
+    value::{DEPTH_MAX, INTEGER_MAX},
 };
 use proptest::prelude::*;
 
@@ -277,6 +277,15 @@ proptest! {
     fn every_fraction_comes_back_to_the_last_bit(number in strategies::fraction()) {
         let read = Value::parse(&Value::Float(number).canonical());
         prop_assert_eq!(read, Ok(Value::Float(number)));
+    }
+
+    #[test]
+    fn a_whole_number_is_an_integer_however_it_is_written(number in -INTEGER_MAX..=INTEGER_MAX) {
+        for json in [format!("{number}"), format!("{number}.0"), format!("{number}0e-1")] {
+            prop_assert_eq!(Value::parse(json.as_bytes()), Ok(Value::Int(number)), "{}", json);
+        }
+        let packed = rmp_serde::to_vec(&(number as f64)).expect("it encodes");
+        prop_assert_eq!(rmp_serde::from_slice::<Value>(&packed).expect("it decodes"), Value::Int(number));
     }
 
     #[test]

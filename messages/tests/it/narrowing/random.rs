@@ -194,6 +194,7 @@ fn standing_for(parent: &Delegation) -> impl Strategy<Value = Place> + use<> {
 fn budget_for(parent: &Delegation) -> impl Strategy<Value = BudgetRequest> + use<> {
     let (spent, held): (&Spent, &Held) = (parent.budget(), parent.held());
     let seldom = |had| option::weighted(0.3, mostly_within(had / 2));
+    let held_within = |had| option::weighted(0.3, mostly_within(had));
     (
         [
             seldom(spent.steps),
@@ -201,7 +202,7 @@ fn budget_for(parent: &Delegation) -> impl Strategy<Value = BudgetRequest> + use
             seldom(spent.cost),
             seldom(spent.network),
         ],
-        [seldom(held.storage.0), seldom(held.concurrency)],
+        [held_within(held.storage.0), held_within(held.concurrency)],
         option::weighted(0.1, 0_u64..1_000_000),
     )
         .prop_map(
