@@ -3,6 +3,8 @@
 //! Pure: no clock, no random source, no runtime in the dependency closure. Time and ids come in as values. Everything here is either
 //! a value or a total function of values; a refusal is an error that names the field.
 
+#![warn(clippy::wildcard_enum_match_arm)]
+
 pub mod budget;
 pub mod commit;
 pub mod contract;

@@ -191,10 +191,14 @@ impl Serialize for Nested<'_> {
                 whole(*value).map_err(ser::Error::custom)?;
                 serializer.serialize_i64(*value)
             }
-            Value::Float(value) => match number(*value).map_err(ser::Error::custom)? {
-                Value::Int(value) => serializer.serialize_i64(value),
-                _ => serializer.serialize_f64(*value),
-            },
+            Value::Float(value) => {
+                let number = number(*value).map_err(ser::Error::custom)?;
+                if let Value::Int(value) = number {
+                    serializer.serialize_i64(value)
+                } else {
+                    serializer.serialize_f64(*value)
+                }
+            }
             Value::Text(value) => serializer.serialize_str(value),
             Value::List(_) | Value::Map(_) if around >= DEPTH_MAX => {
                 Err(ser::Error::custom(TOO_DEEP))

@@ -2,6 +2,8 @@
 //!
 //! Pure: documents come in as bytes, time never comes in at all.
 
+#![warn(clippy::wildcard_enum_match_arm)]
+
 pub mod bundle;
 pub mod check;
 pub mod document;

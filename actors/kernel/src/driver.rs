@@ -297,6 +297,9 @@ impl Driver {
             return;
         };
         self.claimed = true;
+        // Nothing was handed out before the claim but what only waits, so everything owed is handed out behind it.
+        self.touched
+            .extend(self.state.owed().into_iter().map(|(duty, _)| duty));
         gathered.epoch = self.state.epoch() + 1;
         let events = self.state.claim(&self.identity.host, why);
         self.take_in(events, None, gathered);

@@ -98,7 +98,12 @@ impl Effects {
     pub(crate) fn value(&self, key: &EffectKey) -> Option<&Payload> {
         match &self.0.get(key)?.status {
             Status::Landed { value, .. } => Some(value),
-            _ => None,
+            Status::Open
+            | Status::Unknown
+            | Status::Declined { .. }
+            | Status::Again { .. }
+            | Status::Escalated { .. }
+            | Status::Withdrawn { .. } => None,
         }
     }
 

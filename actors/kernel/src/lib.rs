@@ -4,6 +4,8 @@
 //! derived from state ([`State::owed`]), never from what was being done; so a restart, a duplicate delivery and an ordinary step run the
 //! same code.
 
+#![warn(clippy::wildcard_enum_match_arm)]
+
 mod agent;
 mod check;
 mod child;

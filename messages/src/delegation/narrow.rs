@@ -339,7 +339,9 @@ impl Delegation {
             }) => {
                 let (field, what) = match dimension {
                     Dimension::Operation(class) => (Field::Operations, class.to_string()),
-                    _ => (Field::Budget, dimension.to_string()),
+                    Dimension::Steps | Dimension::Tokens | Dimension::Cost | Dimension::Network => {
+                        (Field::Budget, dimension.to_string())
+                    }
                 };
                 refuse(field, format!("{asked} {what}"), format!("{left} left"))
             }

@@ -121,10 +121,12 @@ impl<'de> Deserialize<'de> for Reference {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         match Template::deserialize(deserializer)? {
             Template::Reference(reference) => Ok(reference),
-            other => Err(D::Error::custom(format_args!(
-                "{} is no reference: write {{from: …, at: …}}",
-                other.to_value()
-            ))),
+            other @ (Template::Literal(_) | Template::List(_) | Template::Map(_)) => {
+                Err(D::Error::custom(format_args!(
+                    "{} is no reference: write {{from: …, at: …}}",
+                    other.to_value()
+                )))
+            }
         }
     }
 }

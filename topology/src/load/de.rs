@@ -118,6 +118,10 @@ fn wanted(expected: &dyn Expected) -> String {
     }
 }
 
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "serde's enum, which says itself how its other cases read"
+)]
 fn found(unexpected: &Unexpected<'_>) -> String {
     match unexpected {
         Unexpected::Bool(value) => format!("{value}"),

@@ -341,9 +341,10 @@ impl State {
 }
 
 fn refusal_class(widening: &Widening) -> &'static str {
-    match widening.field {
-        Field::Budget => "budget_refused",
-        _ => "delegation_refused",
+    if matches!(widening.field, Field::Budget | Field::Operations) {
+        "budget_refused"
+    } else {
+        "delegation_refused"
     }
 }
 

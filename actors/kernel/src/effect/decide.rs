@@ -73,15 +73,31 @@ impl State {
             .get(&key)
             .filter(|effect| effect.intended.attempt == attempt)
             .ok_or_else(not_open)?;
-        let sent = effect.status == Status::Open;
-        let doubtful = effect.status == Status::Unknown;
+        match effect.status {
+            Status::Open => self
+                .answer_to_sent(&effect.intended, outcome)
+                .ok_or_else(not_open),
+            Status::Unknown => answer_to_doubt(&effect.intended, outcome)
+                .map(|event| vec![event])
+                .ok_or_else(not_open),
+            Status::Landed { .. }
+            | Status::Declined { .. }
+            | Status::Again { .. }
+            | Status::Escalated { .. }
+            | Status::Withdrawn { .. } => Err(not_open()),
+        }
+    }
+
+    /// What the answer to a request under way leads to; none when it is an answer to another question.
+    fn answer_to_sent(&self, intended: &Intended, outcome: EffectOutcome) -> Option<Vec<Event>> {
+        let (key, attempt) = (intended.key, intended.attempt);
         let event = match outcome {
             EffectOutcome::Landed {
                 receipt,
                 result,
                 value,
                 usage,
-            } if sent => effect::Event::Landed(Landed {
+            } => effect::Event::Landed(Landed {
                 key,
                 attempt,
                 receipt,
@@ -93,7 +109,7 @@ impl State {
                 code,
                 message,
                 usage,
-            } if sent => effect::Event::Declined(Declined {
+            } => effect::Event::Declined(Declined {
                 key,
                 attempt,
                 code,
@@ -104,52 +120,53 @@ impl State {
                 code,
                 retry_after,
                 usage,
-            } if sent => effect::Event::Retryable(Retryable {
+            } => effect::Event::Retryable(Retryable {
                 key,
                 attempt,
                 code,
                 retry_after,
                 usage,
             }),
-            EffectOutcome::NotSent { why } if sent => {
-                effect::Event::NotSent(NotSent { key, attempt, why })
-            }
-            EffectOutcome::Withdrawn { why } if sent => {
+            EffectOutcome::NotSent { why } => effect::Event::NotSent(NotSent { key, attempt, why }),
+            EffectOutcome::Withdrawn { why } => {
                 effect::Event::Withdrawn(Withdrawn { key, attempt, why })
             }
-            EffectOutcome::Unknown { why } if sent => {
-                return Ok(self.lost_or_unknown(&effect.intended, &why));
-            }
-            EffectOutcome::Reconciled { landed, source } if doubtful => {
-                let usage = effect.intended.reserved.clone();
-                let outcome = match landed {
-                    Some((receipt, result, value)) => ReconciledOutcome::Landed {
-                        receipt,
-                        result,
-                        value,
-                    },
-                    None => ReconciledOutcome::NotHappened,
-                };
-                effect::Event::Reconciled(Reconciled {
-                    key,
-                    attempt,
-                    outcome,
-                    source,
-                    usage,
-                })
-            }
-            EffectOutcome::Unresolvable { why } if doubtful => {
-                effect::Event::Escalated(Escalated { key, why })
-            }
-            EffectOutcome::Landed { .. }
-            | EffectOutcome::Declined { .. }
-            | EffectOutcome::Retryable { .. }
-            | EffectOutcome::NotSent { .. }
-            | EffectOutcome::Withdrawn { .. }
-            | EffectOutcome::Unknown { .. }
-            | EffectOutcome::Reconciled { .. }
-            | EffectOutcome::Unresolvable { .. } => return Err(not_open()),
+            EffectOutcome::Unknown { why } => return Some(self.lost_or_unknown(intended, &why)),
+            EffectOutcome::Reconciled { .. } | EffectOutcome::Unresolvable { .. } => return None,
         };
-        Ok(vec![Event::Effect(event)])
+        Some(vec![Event::Effect(event)])
     }
+}
+
+/// What finding out leads to; none when it is an answer to another question.
+fn answer_to_doubt(intended: &Intended, outcome: EffectOutcome) -> Option<Event> {
+    let (key, attempt) = (intended.key, intended.attempt);
+    let event = match outcome {
+        EffectOutcome::Reconciled { landed, source } => {
+            let usage = intended.reserved.clone();
+            let outcome = match landed {
+                Some((receipt, result, value)) => ReconciledOutcome::Landed {
+                    receipt,
+                    result,
+                    value,
+                },
+                None => ReconciledOutcome::NotHappened,
+            };
+            effect::Event::Reconciled(Reconciled {
+                key,
+                attempt,
+                outcome,
+                source,
+                usage,
+            })
+        }
+        EffectOutcome::Unresolvable { why } => effect::Event::Escalated(Escalated { key, why }),
+        EffectOutcome::Landed { .. }
+        | EffectOutcome::Declined { .. }
+        | EffectOutcome::Retryable { .. }
+        | EffectOutcome::NotSent { .. }
+        | EffectOutcome::Withdrawn { .. }
+        | EffectOutcome::Unknown { .. } => return None,
+    };
+    Some(Event::Effect(event))
 }

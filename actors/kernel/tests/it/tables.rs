@@ -1,0 +1,81 @@
+//! Single decisions, one reason each.
+
+use coppice_messages::{
+    Event, event,
+    event::{join::SlotOutcome, run::Reason},
+};
+
+use crate::world::{Weather, World, comparison, input};
+
+fn kinds(world: &World, kind: &str) -> usize {
+    world
+        .events()
+        .filter(|(_, event)| event.kind() == kind)
+        .count()
+}
+
+/// Runs with one child killed each time it starts to act, and gives the world at its end.
+fn killed_on(event: &'static str, times: u32) -> World {
+    let mut world = World::new(comparison(), input(2), 2, Weather::default());
+    world.prepare();
+    let mut left = times;
+    while world.ended().is_none() {
+        world.step();
+        let victim = world.log.last().filter(|last| {
+            last.commit.run != world.root
+                && last
+                    .commit
+                    .events
+                    .iter()
+                    .any(|entry| entry.event.kind() == event)
+        });
+        let victim = victim.map(|last| last.commit.run.clone()).filter(|run| {
+            world.drivers.contains_key(run) && run.as_str().starts_with("research-0")
+        });
+        if let (Some(run), true) = (victim, left > 0) {
+            left -= 1;
+            world.kill(&run);
+        }
+    }
+    world
+}
+
+#[test]
+fn a_child_that_crashes_once_is_restarted_and_the_tree_succeeds() {
+    let world = killed_on("model.asked", 1);
+    assert_eq!(world.ended().expect("ended").reason, Reason::Succeeded);
+    assert_eq!(
+        (
+            kinds(&world, "child.crashed"),
+            kinds(&world, "child.restarted"),
+            kinds(&world, "child.given_up")
+        ),
+        (1, 1, 0)
+    );
+}
+
+#[test]
+fn a_child_that_crashes_more_often_than_its_intensity_is_given_up_and_the_join_says_so() {
+    let world = killed_on("model.asked", 4);
+    assert_eq!(
+        (
+            kinds(&world, "child.crashed"),
+            kinds(&world, "child.given_up")
+        ),
+        (4, 1)
+    );
+    let outcomes = world.events().find_map(|(_, event)| match event {
+        Event::Join(event::join::Event::Decided(decided)) => Some(decided.outcomes.clone()),
+        _ => None,
+    });
+    let expected = vec![
+        SlotOutcome::Ended(Reason::Failed),
+        SlotOutcome::Ended(Reason::Succeeded),
+    ];
+    assert_eq!(outcomes, Some(expected));
+    assert_eq!(
+        world.ended().expect("ended").reason,
+        Reason::Succeeded,
+        "the rule is collect"
+    );
+}
