@@ -1,1 +1,8 @@
-//! The ractor shells and the ports they act through: models, tools, clock.
+//! The ractor shells and the ports they act through: the host, the run actor, faults on purpose, the API over NATS.
+//!
+//! Nothing here decides anything about a run: the kernel does, and what it decides is recorded before it is carried out.
+
+pub mod api;
+pub mod endpoint;
+pub mod faults;
+pub mod host;

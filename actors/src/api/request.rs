@@ -1,0 +1,193 @@
+//! What the verbs take.
+
+use std::collections::BTreeMap;
+
+use coppice_messages::{
+    Digest, Value,
+    ids::{ClientKey, RunId, TreeId},
+};
+use coppice_topology::Bundle;
+use serde::{Deserialize, Serialize};
+
+use super::{ApiError, Code};
+
+/// Start a tree. With the same key the same tree is met again, whatever else the request says.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StartRequest {
+    /// The client's key.
+    pub key: ClientKey,
+    /// Digest of the release's manifest.
+    pub release: Digest,
+    /// The release's documents, the manifest among them, as their exact text.
+    pub documents: Vec<String>,
+    /// What the tree works on.
+    pub input: Value,
+    /// For whom: `user:NAME` or `workload:NAME`.
+    pub principal: String,
+    /// What is to be achieved; absent: the contract's unit of work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub objective: Option<String>,
+    /// Free labels.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+}
+
+impl StartRequest {
+    /// A request for a bundled release.
+    ///
+    /// # Errors
+    /// A document that is not text.
+    pub fn new(
+        key: ClientKey,
+        bundle: &Bundle,
+        input: Value,
+        principal: impl Into<String>,
+    ) -> Result<Self, ApiError> {
+        let text = |(digest, bytes): (&Digest, &Vec<u8>)| {
+            String::from_utf8(bytes.clone()).map_err(|_| {
+                let message = format!("the document {digest} of this release is not UTF-8 text");
+                ApiError::new(Code::InvalidRelease, message)
+            })
+        };
+        Ok(Self {
+            key,
+            release: bundle.release,
+            documents: bundle
+                .documents
+                .iter()
+                .map(text)
+                .collect::<Result<_, _>>()?,
+            input,
+            principal: principal.into(),
+            objective: None,
+            labels: BTreeMap::new(),
+        })
+    }
+}
+
+/// One run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GetRequest {
+    /// Which.
+    pub run: RunId,
+}
+
+/// Whether a run is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunStateFilter {
+    /// Not yet.
+    Open,
+    /// It is.
+    Ended,
+}
+
+/// Runs, in the order of their ids.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ListRequest {
+    /// Only of this tree.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tree: Option<TreeId>,
+    /// Only open or only ended ones.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<RunStateFilter>,
+    /// Only with all of these labels.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// Only roots.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub roots: bool,
+    /// Only after this run: the `next` of the page before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after: Option<RunId>,
+    /// At most so many; absent: as many as fit a page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u32>,
+}
+
+/// The ownership tree.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TreeRequest {
+    /// Which tree.
+    pub tree: TreeId,
+    /// As it was at this position of the log; absent: now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<u64>,
+}
+
+/// Which events.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct EventFilter {
+    /// Only of this tree.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tree: Option<TreeId>,
+    /// Only of this run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run: Option<RunId>,
+    /// Only of this kind: exact, or with `*` for any rest, such as `effect.*`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+}
+
+impl EventFilter {
+    /// Whether an event is asked for.
+    #[must_use]
+    pub fn takes(&self, tree: &TreeId, run: &RunId, kind: &str) -> bool {
+        self.tree.as_ref().is_none_or(|wanted| wanted == tree)
+            && self.run.as_ref().is_none_or(|wanted| wanted == run)
+            && self.kind.as_deref().is_none_or(|wanted| glob(wanted, kind))
+    }
+}
+
+/// Whether `text` matches `pattern`, in which `*` stands for anything.
+pub(crate) fn glob(pattern: &str, text: &str) -> bool {
+    let Some((before, after)) = pattern.split_once('*') else {
+        return pattern == text;
+    };
+    let Some(rest) = text.strip_prefix(before) else {
+        return false;
+    };
+    (0..=rest.len())
+        .filter(|at| rest.is_char_boundary(*at))
+        .any(|at| glob(after, &rest[at..]))
+}
+
+/// Recorded events from a position on.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct TailRequest {
+    /// The first position that is wanted; 0 and 1 are the beginning.
+    pub from: u64,
+    /// Which events.
+    pub filter: EventFilter,
+    /// At most so many events; absent: as many as fit a page. A commit's events are never parted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u32>,
+}
+
+/// Whether the log is whole and agrees with everything that was made from it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct VerifyRequest {
+    /// Only this tree; absent: every chain of the tenant.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tree: Option<TreeId>,
+}
+
+/// Whether a tree kept the laws.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AuditRequest {
+    /// Which tree.
+    pub tree: TreeId,
+}
+
+/// How the host is.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct StatusRequest {}

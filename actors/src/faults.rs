@@ -1,0 +1,7 @@
+//! Faults on purpose: addressed by place, event and moment, struck at most as often as asked, each noted and fsynced before it strikes.
+//!
+//! A host injects none unless its options allow it.
+
+mod address;
+
+pub use self::address::{Action, Fault, InvalidFault, When};

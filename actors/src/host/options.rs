@@ -1,0 +1,78 @@
+//! How a host is started. Plain data, so that a parent process can hand it to the host that it starts.
+
+use std::{collections::BTreeMap, path::PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::faults::Fault;
+
+/// Which NATS server.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum BusChoice {
+    /// A private one below the data directory; realm `local`.
+    #[default]
+    Private,
+    /// One that runs already, with a realm that must be named.
+    Shared {
+        /// Where.
+        url: String,
+        /// The realm.
+        realm: String,
+        /// A user.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        user: Option<String>,
+        /// Its secret.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        password: Option<String>,
+        /// A NATS credentials file, instead of user and password.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        credentials_file: Option<PathBuf>,
+    },
+}
+
+/// How a host is started.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HostOptions {
+    /// The data directory.
+    pub data: PathBuf,
+    /// Which NATS server.
+    #[serde(default)]
+    pub bus: BusChoice,
+    /// Base URLs that tools name in braces: `desk` for `{desk}/tickets`.
+    #[serde(default)]
+    pub endpoints: BTreeMap<String, String>,
+    /// Faults on purpose. Refused unless `allow_faults` is set.
+    #[serde(default)]
+    pub faults: Vec<Fault>,
+    /// Whether faults on purpose may be injected: only where nothing real is at stake.
+    #[serde(default)]
+    pub allow_faults: bool,
+    /// Whether recorded events are published for subscribers.
+    #[serde(default = "yes")]
+    pub feed: bool,
+    /// Whether the host stops when its standard input closes, so that it does not outlive who started it.
+    #[serde(default)]
+    pub stop_with_stdin: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl HostOptions {
+    /// The usual options.
+    #[must_use]
+    pub fn new(data: impl Into<PathBuf>) -> Self {
+        Self {
+            data: data.into(),
+            bus: BusChoice::Private,
+            endpoints: BTreeMap::new(),
+            faults: Vec::new(),
+            allow_faults: false,
+            feed: true,
+            stop_with_stdin: false,
+        }
+    }
+}
