@@ -13,9 +13,11 @@ pub mod node;
 pub mod plan;
 pub mod script;
 pub mod tool;
+pub mod tree;
 
 pub use self::{
     bundle::{Bundle, CompileError, Document, DocumentKind, Documents, bundle, compile},
     load::{Diagnostic, Diagnostics},
     plan::{Graph, Manifest, Plan},
+    tree::Tree,
 };

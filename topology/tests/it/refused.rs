@@ -1,12 +1,10 @@
-//! Files that are refused, and what is said of each: recorded beside it, so that a change of wording is seen in review.
-//!
-//! `UPDATE=1 cargo test -p coppice-topology` writes the recorded texts anew.
+//! Files that are refused, and what is said of each: recorded beside it.
 
 use std::path::PathBuf;
 
 use coppice_topology::check;
 
-use crate::files::Directory;
+use crate::{files::Directory, recorded::difference};
 
 #[test]
 fn every_refused_file_gets_its_recorded_diagnostics() {
@@ -26,14 +24,7 @@ fn every_refused_file_gets_its_recorded_diagnostics() {
             Ok(kind) => panic!("{name} is accepted as {kind:?}"),
             Err(faults) => format!("{faults}\n"),
         };
-        let record = path.with_extension("txt");
-        if std::env::var_os("UPDATE").is_some() {
-            std::fs::write(&record, &said).unwrap();
-        }
-        let recorded = std::fs::read_to_string(&record).unwrap_or_default();
-        if said != recorded {
-            wrong.push(format!("--- recorded\n{recorded}--- said\n{said}"));
-        }
+        wrong.extend(difference(&path.with_extension("txt"), &said));
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

@@ -1,0 +1,278 @@
+//! An event in one line for people: the one fact that it adds.
+
+use coppice_messages::{
+    Event, Spent,
+    event::{
+        check, child,
+        effect::{self, LostCall, ReconciledOutcome, ResultCheck},
+        join,
+        model::{self, Proposal},
+        node::{self, Outcome},
+        run::{self, ClaimReason, Program},
+        system,
+    },
+};
+
+/// The one fact of an event, without its kind.
+#[must_use]
+pub fn fact(event: &Event) -> String {
+    match event {
+        Event::Run(event) => run_fact(event),
+        Event::Node(event) => node_fact(event),
+        Event::Child(event) => child_fact(event),
+        Event::Join(event) => join_fact(event),
+        Event::Model(event) => model_fact(event),
+        Event::Effect(event) => effect_fact(event),
+        Event::Check(check::Event::Passed(passed)) => {
+            format!("{}: check {} holds", passed.node, passed.check)
+        }
+        Event::Check(check::Event::Failed(failed)) => format!(
+            "{}: check {} does not hold, expected {}",
+            failed.node, failed.check, failed.expected
+        ),
+        Event::Budget(coppice_messages::event::budget::Event::Exhausted(over)) => format!(
+            "{}: {} asked, {} left",
+            over.dimension, over.asked, over.left
+        ),
+        Event::System(event) => system_fact(event),
+        Event::Unrecognised { .. } => "this build does not know the kind".to_owned(),
+    }
+}
+
+fn run_fact(event: &run::Event) -> String {
+    match event {
+        run::Event::Opened(opened) => match &opened.program {
+            Program::Topology { name } => format!("{} runs {name}", opened.path),
+            Program::Agent { agent, .. } => format!("{} is the work of {agent}", opened.path),
+        },
+        run::Event::Claimed(claimed) => {
+            let why = match claimed.why {
+                ClaimReason::Start => "its host was started",
+                ClaimReason::Restart => "its actor was started again",
+                ClaimReason::Failover => "another host was lost",
+            };
+            format!("driven by {}: {why}", claimed.owner)
+        }
+        run::Event::Ended(ended) => ended_words(ended),
+    }
+}
+
+/// `failed (crashed): the actor died four times`
+pub(super) fn ended_words(ended: &run::Ended) -> String {
+    let class = ended.class.as_ref();
+    let class = class.map_or(String::new(), |class| format!(" ({class})"));
+    let message = if ended.message.is_empty() {
+        String::new()
+    } else {
+        format!(": {}", ended.message)
+    };
+    format!("{}{class}{message}", ended.reason)
+}
+
+fn node_fact(event: &node::Event) -> String {
+    match event {
+        node::Event::Started(started) => format!("{} begins", started.node),
+        node::Event::Ended(ended) => match &ended.outcome {
+            Outcome::Done => format!("{} is done", ended.node),
+            Outcome::Failed { class, message } => {
+                format!("{} failed ({class}): {message}", ended.node)
+            }
+        },
+    }
+}
+
+fn child_fact(event: &child::Event) -> String {
+    match event {
+        child::Event::Delegated(delegated) => format!(
+            "{}[{}] to {}, with {}",
+            delegated.slot,
+            delegated.ordinal,
+            delegated.agent,
+            amount(delegated.envelope.budget())
+        ),
+        child::Event::Crashed(crashed) => match crashed.restart_at {
+            Some(at) => format!("{} died ({}), again at {at}", crashed.child, crashed.why),
+            None => format!("{} died ({})", crashed.child, crashed.why),
+        },
+        child::Event::Restarted(restarted) => {
+            format!(
+                "{} is started again, restart {}",
+                restarted.child, restarted.nth
+            )
+        }
+        child::Event::GivenUp(given_up) => format!("{}: {}", given_up.child, given_up.why),
+        child::Event::Returned(returned) => format!("{} ended {}", returned.child, returned.reason),
+        child::Event::Rejected(rejected) => format!(
+            "the answer of {} does not meet {}: {}",
+            rejected.child, rejected.schema, rejected.why
+        ),
+        child::Event::Settled(settled) => format!(
+            "{} used {}, {} comes back",
+            settled.child,
+            amount(&settled.charged),
+            amount(&settled.returned)
+        ),
+    }
+}
+
+fn join_fact(event: &join::Event) -> String {
+    match event {
+        join::Event::Opened(opened) => {
+            format!(
+                "{}: {} children fill {}",
+                opened.node, opened.members, opened.slot
+            )
+        }
+        join::Event::Decided(decided) => {
+            let met = if decided.met { "met" } else { "not met" };
+            format!("{}: {} ({met})", decided.node, decided.rule)
+        }
+    }
+}
+
+fn model_fact(event: &model::Event) -> String {
+    match event {
+        model::Event::Asked(asked) => {
+            format!(
+                "{}: {} is asked, call {}",
+                asked.node, asked.route, asked.call
+            )
+        }
+        model::Event::Proposed(proposed) => {
+            let (node, tokens) = (&proposed.node, proposed.usage.tokens);
+            format!("{node}: {}, {tokens} tokens", proposal(&proposed.proposal))
+        }
+        model::Event::Failed(failed) => {
+            format!(
+                "{}: no answer ({}): {}",
+                failed.node, failed.class, failed.message
+            )
+        }
+        model::Event::Refused(refused) => {
+            format!(
+                "{}: refused at {}: {}",
+                refused.node, refused.path, refused.why
+            )
+        }
+    }
+}
+
+fn proposal(proposal: &Proposal) -> String {
+    match proposal {
+        Proposal::Say(_) => "says something".to_owned(),
+        Proposal::Call { tool, .. } => format!("wants {tool}"),
+        Proposal::Delegate { agent, items, .. } => {
+            format!("wants to delegate {} to {agent}", items.len())
+        }
+        Proposal::Answer(_) => "answers".to_owned(),
+    }
+}
+
+fn effect_fact(event: &effect::Event) -> String {
+    match event {
+        effect::Event::Intended(intended) => format!(
+            "{} for {}, key {}, attempt {}",
+            intended.tool,
+            intended.node,
+            short(&intended.key.hex()),
+            intended.attempt
+        ),
+        effect::Event::NotSent(not_sent) => {
+            format!(
+                "{}: no byte left: {}",
+                short(&not_sent.key.hex()),
+                not_sent.why
+            )
+        }
+        effect::Event::Lost(lost) => match &lost.what {
+            LostCall::Read { key, .. } => {
+                format!(
+                    "{}: the answer of this read will not come",
+                    short(&key.hex())
+                )
+            }
+            LostCall::Model { node, call } => {
+                format!("{node}: the answer to call {call} will not come")
+            }
+        },
+        effect::Event::Landed(landed) => {
+            let id = landed.receipt.id.as_ref();
+            let id = id.map_or(String::new(), |id| format!(", receipt {id}"));
+            let result = match landed.result {
+                ResultCheck::Ok => "",
+                ResultCheck::OutputInvalid => ", its output does not meet its schema",
+                ResultCheck::OutputTooLarge => ", its output is too large",
+            };
+            format!("{}: it happened{id}{result}", short(&landed.key.hex()))
+        }
+        effect::Event::Declined(declined) => format!(
+            "{}: declined {}: {}",
+            short(&declined.key.hex()),
+            declined.code,
+            declined.message
+        ),
+        effect::Event::Retryable(retryable) => {
+            format!(
+                "{}: not now: {}",
+                short(&retryable.key.hex()),
+                retryable.code
+            )
+        }
+        effect::Event::Unknown(unknown) => {
+            format!(
+                "{}: nobody knows: {}",
+                short(&unknown.key.hex()),
+                unknown.why
+            )
+        }
+        effect::Event::Reconciled(reconciled) => {
+            let key = reconciled.key.hex();
+            match &reconciled.outcome {
+                ReconciledOutcome::Landed { .. } => format!("{}: it had happened", short(&key)),
+                ReconciledOutcome::NotHappened => {
+                    format!("{}: it did not happen", short(&key))
+                }
+            }
+        }
+        effect::Event::Escalated(escalated) => {
+            format!(
+                "{}: for a person: {}",
+                short(&escalated.key.hex()),
+                escalated.why
+            )
+        }
+        effect::Event::Withdrawn(withdrawn) => {
+            format!(
+                "{}: not sent: {}",
+                short(&withdrawn.key.hex()),
+                withdrawn.why
+            )
+        }
+        effect::Event::Conflicted(conflicted) => format!(
+            "{}: the key stands for other arguments",
+            short(&conflicted.key.hex())
+        ),
+    }
+}
+
+fn system_fact(event: &system::Event) -> String {
+    match event {
+        system::Event::HostStarted(started) => {
+            format!(
+                "{}, version {}, pid {}",
+                started.host, started.version, started.pid
+            )
+        }
+        system::Event::HostStopped(stopped) => stopped.host.to_string(),
+        system::Event::FaultInjected(fault) => fault.address.clone(),
+    }
+}
+
+fn short(key: &str) -> &str {
+    key.get(..12).unwrap_or(key)
+}
+
+/// `12 steps, 18000 tokens`, the dimensions that people look at first.
+fn amount(spent: &Spent) -> String {
+    format!("{} steps, {} tokens", spent.steps, spent.tokens)
+}
