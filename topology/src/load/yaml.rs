@@ -214,6 +214,18 @@ fn refusal(file: &str, error: &serde_saphyr::Error) -> Diagnostic {
     }
     let text = error.without_snippet().to_string();
     let first = text.lines().next().unwrap_or("not YAML");
+    // Inside an alias the library wraps the breach, so its kind is read from the text.
+    if let Some(breach) = first.strip_prefix("budget breached: ") {
+        let (message, help) = if breach.starts_with("Depth") {
+            ("nested deeper than 64", "flatten it")
+        } else {
+            (
+                "the document is too large once its aliases are put in",
+                "leave out the aliases",
+            )
+        };
+        return Diagnostic::new(file, at, message).help(help);
+    }
     // The library puts the position before or behind its message; ours stands in front already.
     let message = first
         .split_once(" at line ")

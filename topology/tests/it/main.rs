@@ -6,3 +6,4 @@ mod library;
 mod pictures;
 mod recorded;
 mod refused;
+mod written;
