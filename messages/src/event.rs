@@ -11,6 +11,7 @@ pub mod model;
 pub mod node;
 pub mod run;
 pub mod system;
+pub mod timer;
 
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
@@ -36,6 +37,8 @@ pub enum Event {
     Check(check::Event),
     /// A budget ran out.
     Budget(budget::Event),
+    /// A durable timer.
+    Timer(timer::Event),
     /// A fact of no run.
     System(system::Event),
     /// A kind that this build does not know: views skip and count it, control state stops.
@@ -136,6 +139,8 @@ catalogue! {
     "check.passed" 1 => Check(check::Event::Passed), check::Passed;
     "check.failed" 1 => Check(check::Event::Failed), check::Failed;
     "budget.exhausted" 1 => Budget(budget::Event::Exhausted), budget::Exhausted;
+    "timer.set" 1 => Timer(timer::Event::Set), timer::Set;
+    "timer.due" 1 => Timer(timer::Event::Due), timer::Due;
     "host.started" 1 => System(system::Event::HostStarted), system::HostStarted;
     "host.stopped" 1 => System(system::Event::HostStopped), system::HostStopped;
     "fault.injected" 1 => System(system::Event::FaultInjected), system::FaultInjected;

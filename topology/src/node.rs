@@ -34,6 +34,9 @@ pub struct Node {
     /// Of a fan-out: when it is over. Alone: gathers parallel branches.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub join: Option<Join>,
+    /// A durable wait.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait: Option<WaitFor>,
     /// The run's end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<End>,
@@ -50,6 +53,8 @@ pub enum Kind<'a> {
     FanOut(&'a FanOut, &'a Request, &'a Join),
     /// Gathers parallel branches.
     Join(&'a Join),
+    /// A durable wait.
+    Wait(&'a WaitFor),
     /// The run's end.
     End(&'a End),
 }
@@ -190,6 +195,14 @@ pub enum OnFailure {
     Collect,
 }
 
+/// What a durable wait is for. The run is not kept in memory for it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WaitFor {
+    /// That this long has passed since the node's start, downtime included.
+    Timer(Millis),
+}
+
 /// The run's end.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -224,7 +237,7 @@ pub struct Evidence {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidNode {
     /// It does nothing.
-    #[error("the node does nothing: give it one of call, agent, fan_out, join, end")]
+    #[error("the node does nothing: give it one of call, agent, fan_out, join, wait, end")]
     Empty,
     /// It does several things.
     #[error("the node has {0}: give it one of them")]
@@ -247,46 +260,44 @@ impl Node {
     /// [`InvalidNode`] when its keys do not say exactly one thing.
     pub fn kind(&self) -> Result<Kind<'_>, InvalidNode> {
         let bodies = [
-            ("call", self.call.is_some()),
-            ("agent", self.agent.is_some()),
-            ("fan_out", self.fan_out.is_some()),
-            ("join", self.join.is_some() && self.fan_out.is_none()),
-            ("end", self.end.is_some()),
+            ("call", self.call.as_ref().map(Kind::Call)),
+            ("agent", self.agent.as_ref().map(Kind::Agent)),
+            (
+                "join",
+                self.join
+                    .as_ref()
+                    .filter(|_| self.fan_out.is_none())
+                    .map(Kind::Join),
+            ),
+            ("wait", self.wait.as_ref().map(Kind::Wait)),
+            ("end", self.end.as_ref().map(Kind::End)),
         ];
         let present: Vec<_> = bodies
             .into_iter()
-            .filter(|(_, there)| *there)
-            .map(|(name, _)| name)
+            .filter_map(|(name, kind)| Some((name, kind?)))
             .collect();
-        if present.len() > 1 {
-            return Err(InvalidNode::Several(present.join(" and ")));
+        let names = || {
+            self.fan_out
+                .iter()
+                .map(|_| "fan_out")
+                .chain(present.iter().map(|(name, _)| *name))
+        };
+        if names().count() > 1 {
+            return Err(InvalidNode::Several(
+                names().collect::<Vec<_>>().join(" and "),
+            ));
         }
-        if self.delegation.is_some() && self.fan_out.is_none() {
-            return Err(InvalidNode::DelegationWithoutFanOut);
-        }
-        match (
-            &self.call,
-            &self.agent,
-            &self.fan_out,
-            &self.join,
-            &self.end,
-        ) {
-            (Some(call), ..) => Ok(Kind::Call(call)),
-            (_, Some(agent), ..) => Ok(Kind::Agent(agent)),
-            (_, _, Some(fan_out), join, _) => {
-                let delegation = self
-                    .delegation
-                    .as_ref()
-                    .ok_or(InvalidNode::WithoutDelegation)?;
-                Ok(Kind::FanOut(
-                    fan_out,
-                    delegation,
-                    join.as_ref().ok_or(InvalidNode::WithoutJoin)?,
-                ))
+        match (&self.fan_out, &self.delegation, &self.join) {
+            (Some(fan_out), Some(delegation), Some(join)) => {
+                Ok(Kind::FanOut(fan_out, delegation, join))
             }
-            (_, _, _, Some(join), _) => Ok(Kind::Join(join)),
-            (_, _, _, _, Some(end)) => Ok(Kind::End(end)),
-            (None, None, None, None, None) => Err(InvalidNode::Empty),
+            (Some(_), None, _) => Err(InvalidNode::WithoutDelegation),
+            (Some(_), Some(_), None) => Err(InvalidNode::WithoutJoin),
+            (None, Some(_), _) => Err(InvalidNode::DelegationWithoutFanOut),
+            (None, None, _) => present
+                .first()
+                .map(|(_, kind)| *kind)
+                .ok_or(InvalidNode::Empty),
         }
     }
 }

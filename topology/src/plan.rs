@@ -207,6 +207,7 @@ impl Node {
             fan_out: None,
             delegation: None,
             join: None,
+            wait: None,
             end: None,
         }
     }

@@ -19,6 +19,7 @@ pub mod limits;
 pub mod open;
 mod progress;
 mod state;
+mod wait;
 
 pub use self::{
     agent::Turned,

@@ -91,7 +91,10 @@ impl State {
                     effect: None,
                 };
                 self.nodes.0.insert(started.node.clone(), state);
-                self.start_kind(&started.node, touched);
+                touched.extend(
+                    self.check_names_of(&started.node)
+                        .map(|check| Duty::Check(started.node.clone(), check)),
+                );
             }
             node::Event::Ended(ended) => {
                 if let Some(state) = self.nodes.0.get_mut(&ended.node) {
@@ -111,18 +114,6 @@ impl State {
                         .map(|check| Duty::Check(ended.node.clone(), check)),
                 );
             }
-        }
-    }
-
-    fn start_kind(&mut self, node: &NodeName, touched: &mut Vec<Duty>) {
-        match self.kind(node) {
-            Some(Kind::End(_)) => {
-                touched.extend(
-                    self.check_names_of(node)
-                        .map(|check| Duty::Check(node.clone(), check)),
-                );
-            }
-            Some(Kind::Call(_) | Kind::Agent(_) | Kind::FanOut(..) | Kind::Join(_)) | None => {}
         }
     }
 
@@ -206,6 +197,7 @@ impl State {
                 self.advance_fan_out(node, fan_out, delegation, join, turn)
             }
             Some(Kind::Join(join)) => self.advance_join(node, join),
+            Some(Kind::Wait(wait)) => self.advance_wait(node, wait, turn),
             Some(Kind::End(end)) => self.advance_end_node(node, end, turn),
             None => vec![failed(node, "result_invalid", "the plan has no such node")],
         };

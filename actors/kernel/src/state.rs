@@ -17,7 +17,7 @@ use serde::Serialize;
 
 use crate::{
     agent::Agents, check::Checks, child::Children, duty::Duty, effect::Effects,
-    lifecycle::Lifecycle, progress::Nodes,
+    lifecycle::Lifecycle, progress::Nodes, wait::Waits,
 };
 
 /// Where an event stands: its number, the epoch and time of its commit.
@@ -97,6 +97,7 @@ pub struct State {
     pub(crate) effects: Effects,
     pub(crate) children: Children,
     pub(crate) checks: Checks,
+    pub(crate) waits: Waits,
 }
 
 /// A chain that cannot be folded.
@@ -154,6 +155,7 @@ impl State {
             effects: Effects::default(),
             children: Children::default(),
             checks: Checks::default(),
+            waits: Waits::default(),
         }
     }
 
@@ -218,6 +220,7 @@ impl State {
             | Event::Effect(_)
             | Event::Check(_)
             | Event::Budget(_)
+            | Event::Timer(_)
             | Event::System(_) => Ok(()),
         }
     }
@@ -236,6 +239,7 @@ impl State {
             Event::Effect(event) => self.evolve_effect(event, meta, touched),
             Event::Check(event) => self.evolve_check(event, meta, touched),
             Event::Budget(event) => self.evolve_budget(event),
+            Event::Timer(event) => self.evolve_timer(event),
             Event::System(_) | Event::Unrecognised { .. } => {}
         }
     }
@@ -333,15 +337,16 @@ impl State {
         if !self.is_open() {
             return None;
         }
-        let deadline = if self.lifecycle.closing.is_some() {
-            None
-        } else {
-            self.deadline()
-        };
-        [deadline, self.children.due(), self.effects.due()]
-            .into_iter()
-            .flatten()
-            .min()
+        if self.lifecycle.closing.is_some() {
+            return self.children.due();
+        }
+        let dues = [
+            self.deadline(),
+            self.children.due(),
+            self.effects.due(),
+            self.waits.due(),
+        ];
+        dues.into_iter().flatten().min()
     }
 
     /// The scope in which this run's templates are resolved.
@@ -370,6 +375,7 @@ impl State {
                     Value::List(join.of.iter().map(of).collect()),
                 )]))
             }
+            Kind::Wait(_) => Some(Value::Null),
             Kind::End(_) => None,
         }
     }

@@ -13,7 +13,7 @@ use super::listed;
 use crate::{
     bundle::{Parts, item},
     load::{Diagnostic, suggestion},
-    node::{FanOut, Join, Kind},
+    node::{FanOut, Join, Kind, WaitFor},
 };
 
 pub(super) fn check(parts: &Parts, faults: &mut Vec<Diagnostic>) {
@@ -49,6 +49,16 @@ pub(super) fn check(parts: &Parts, faults: &mut Vec<Diagnostic>) {
                     let path = ["nodes", name.as_str(), "end", "evidence", &nth, "check"];
                     root_calls(parts, &path, &evidence.check, faults);
                     reads(parts, &path, &evidence.check, faults);
+                }
+            }
+            Ok(Kind::Wait(WaitFor::Timer(span))) => {
+                let most = parts.contract.value.budget.wall_clock;
+                if *span >= most {
+                    let path = ["nodes", name.as_str(), "wait", "timer"];
+                    let message =
+                        format!("the run would wait {span}, but its contract ends it after {most}");
+                    let help = "wait for less, or raise wall_clock in the contract's budget";
+                    faults.push(parts.topology.at_value(&path, message).help(help));
                 }
             }
             Ok(Kind::Join(_)) | Err(_) => {}

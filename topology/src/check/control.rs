@@ -51,7 +51,7 @@ fn used(parts: &Parts) -> BTreeMap<ToolName, Diagnostic> {
                         .or_insert_with(|| topology.at_value(&path, ""));
                 }
             }
-            Ok(Kind::Agent(_) | Kind::FanOut(..) | Kind::Join(_)) | Err(_) => {}
+            Ok(Kind::Agent(_) | Kind::FanOut(..) | Kind::Join(_) | Kind::Wait(_)) | Err(_) => {}
         }
     }
     used

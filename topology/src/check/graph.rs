@@ -90,7 +90,7 @@ fn bodies(topology: &Loaded<Topology>, faults: &mut Vec<Diagnostic>) {
                         .help("the children that it delegates fill slots named after it"),
                 );
             }
-            Ok(Kind::Call(_) | Kind::Agent(_) | Kind::Join(_) | Kind::End(_)) => {}
+            Ok(Kind::Call(_) | Kind::Agent(_) | Kind::Join(_) | Kind::Wait(_) | Kind::End(_)) => {}
         }
     }
 }

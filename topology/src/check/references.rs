@@ -73,7 +73,7 @@ pub(super) fn check(parts: &Parts, faults: &mut Vec<Diagnostic>) {
                     place.check = None;
                 }
             }
-            Ok(Kind::Join(_)) | Err(_) => {}
+            Ok(Kind::Join(_) | Kind::Wait(_)) | Err(_) => {}
         }
     }
 }
@@ -241,7 +241,7 @@ fn beyond_value(parts: &Parts, node: &Node, pointer: &str) -> Option<(String, St
             (agent_schema(&fan_out.agent)?, inner, outer)
         }
         Kind::Join(_) => return beyond_gathered(pointer, &["results"]),
-        Kind::End(_) => return None,
+        Kind::Wait(_) | Kind::End(_) => return None,
     };
     match follow(schema, inner) {
         Declared::Unknown { parent, schema } => {

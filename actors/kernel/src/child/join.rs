@@ -303,9 +303,14 @@ impl State {
             join::Event::Opened(opened) => {
                 let concurrency = match self.kind(&opened.node) {
                     Some(Kind::FanOut(fan_out, ..)) => fan_out.concurrency.max(1),
-                    Some(Kind::Agent(_) | Kind::Call(_) | Kind::Join(_) | Kind::End(_)) | None => {
-                        self.held_concurrency()
-                    }
+                    Some(
+                        Kind::Agent(_)
+                        | Kind::Call(_)
+                        | Kind::Join(_)
+                        | Kind::Wait(_)
+                        | Kind::End(_),
+                    )
+                    | None => self.held_concurrency(),
                 };
                 let group = Group {
                     opened: opened.clone(),

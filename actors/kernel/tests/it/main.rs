@@ -3,4 +3,5 @@
 mod crash;
 mod laws;
 mod tables;
+mod waits;
 mod world;

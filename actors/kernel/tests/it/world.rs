@@ -53,6 +53,15 @@ pub fn plan(name: &str) -> Arc<Plan> {
     )
 }
 
+/// The plan of a topology given as text, with the library's documents.
+pub fn plan_of(yaml: &str) -> Arc<Plan> {
+    Arc::new(
+        bundle("test.yaml", yaml.as_bytes(), &Library)
+            .expect("a valid topology")
+            .plan,
+    )
+}
+
 /// The plan that most tests run.
 pub fn comparison() -> Arc<Plan> {
     static PLAN: OnceLock<Arc<Plan>> = OnceLock::new();

@@ -3,7 +3,7 @@
 use coppice_messages::{
     Digest, Dimension, Event, Millis, Operation, Payload, Spent, Value,
     delegation::{AuthorityScope, BudgetRequest, Request},
-    event::{budget, check, child, effect, join, model, node, run, system},
+    event::{budget, check, child, effect, join, model, node, run, system, timer},
     ids::{EffectKey, RunId},
 };
 
@@ -21,6 +21,7 @@ pub fn events() -> Vec<Event> {
     all.extend(outcome_events().into_iter().map(Event::Effect));
     all.extend(check_events().into_iter().map(Event::Check));
     all.extend(budget_events().into_iter().map(Event::Budget));
+    all.extend(timer_events().into_iter().map(Event::Timer));
     all.extend(system_events().into_iter().map(Event::System));
     all
 }
@@ -443,6 +444,20 @@ fn budget_events() -> Vec<budget::Event> {
             })
         })
         .collect()
+}
+
+fn timer_events() -> Vec<timer::Event> {
+    vec![
+        timer::Event::Set(timer::Set {
+            node: named("cool_down"),
+            visit: 1,
+            due: at(90_000_000),
+        }),
+        timer::Event::Due(timer::Due {
+            node: named("cool_down"),
+            visit: 1,
+        }),
+    ]
 }
 
 fn system_events() -> Vec<system::Event> {

@@ -103,6 +103,10 @@ pub fn short_functions(source: &Source) -> Vec<String> {
                 }
                 begun = None;
             }
+            // A declaration over several lines, in a trait: it has no body.
+            Some((_, end)) if line.starts_with(&end.replace('}', ")")) && line.ends_with(';') => {
+                begun = None;
+            }
             Some(_) => {}
             None if begins_function(line) => begun = Some((number, format!("{}}}", indent(line)))),
             None => {}
