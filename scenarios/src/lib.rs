@@ -1,3 +1,5 @@
 //! The outside world, fault injection, checks; library/*.yaml are the scenarios.
 
 pub mod desk;
+pub mod library;
+pub mod scenario;

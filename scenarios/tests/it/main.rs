@@ -1,3 +1,4 @@
-//! What the crate promises, seen from outside.
+//! Tests of the public face of the crate.
 
 mod desk;
+mod scenario;
