@@ -3,6 +3,11 @@
 //! Nothing here decides anything about a run: the kernel does, and what it decides is recorded before it is carried out.
 
 pub mod api;
+pub mod broker;
 pub mod endpoint;
 pub mod faults;
+pub mod gateway;
 pub mod host;
+pub mod limits;
+pub mod record;
+pub mod schema;

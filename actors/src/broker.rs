@@ -1,0 +1,314 @@
+//! The tool broker: the only way to a tool.
+//!
+//! It takes nobody's word. What it sends is what the log shows as an open intent of the run's present epoch; arguments, tool, authority and
+//! time are checked again at the moment of use ([`moment`]). What it tells back has three values: happened, did not happen, unknown; and
+//! unknown is what everything is after the first byte until an answer says otherwise.
+//!
+//! It refuses to follow redirects, to send an effect twice, and to send beside a request with the same key.
+
+mod answer;
+mod flight;
+mod lane;
+mod lookup;
+mod moment;
+mod read;
+mod request;
+mod transport;
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use coppice_kernel::command::EffectOutcome;
+use coppice_messages::{
+    Payload, Timestamp, Value,
+    event::effect::{Intended, Receipt, ResultCheck, Source},
+    ids::{RunId, TenantId, TreeId},
+};
+use coppice_topology::{Plan, plan::PinnedTool, tool::Tool};
+
+pub use self::read::ReadRequest;
+use self::{
+    answer::{Inspected, Verdict},
+    flight::{Attempt, Flights},
+    lane::Lanes,
+    moment::{Moment, Withheld},
+    request::Filling,
+    transport::{Fault, Transport},
+};
+use crate::{
+    record::{self, Record},
+    schema::Schemas,
+};
+
+/// What a broker is made of.
+pub struct BrokerOptions {
+    /// The recorder: open intents and blobs.
+    pub record: Arc<dyn Record>,
+    /// Base addresses by the name that stands for them in contracts: `desk` for `{desk}`.
+    pub endpoints: BTreeMap<String, String>,
+    /// Schemas compiled so far.
+    pub schemas: Schemas,
+}
+
+/// Why there is no broker.
+#[derive(Debug, thiserror::Error)]
+#[error("no HTTP client for tools can be made")]
+pub struct BrokerError(#[from] reqwest::Error);
+
+/// One effect to be sent, or to be found out.
+#[derive(Clone)]
+pub struct SendRequest {
+    /// The run's release.
+    pub plan: Arc<Plan>,
+    /// Whose run.
+    pub tenant: TenantId,
+    /// Its tree.
+    pub tree: TreeId,
+    /// The run.
+    pub run: RunId,
+    /// The run's present epoch.
+    pub epoch: u64,
+    /// The run's deadline.
+    pub deadline: Timestamp,
+    /// As recorded.
+    pub intended: Arc<Intended>,
+    /// W3C traceparent, passed on.
+    pub trace: Option<String>,
+}
+
+/// The only way to a tool; cheap to clone.
+#[derive(Clone)]
+pub struct ToolBroker {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    record: Arc<dyn Record>,
+    endpoints: BTreeMap<String, String>,
+    schemas: Schemas,
+    transport: Transport,
+    lanes: Lanes,
+    flights: Flights,
+}
+
+impl ToolBroker {
+    /// A broker with nothing in flight.
+    ///
+    /// # Errors
+    /// [`BrokerError`] when the HTTP client cannot be made.
+    pub fn new(options: BrokerOptions) -> Result<Self, BrokerError> {
+        let BrokerOptions {
+            record,
+            endpoints,
+            schemas,
+        } = options;
+        Ok(Self {
+            inner: Arc::new(Inner {
+                record,
+                endpoints,
+                schemas,
+                transport: Transport::new()?,
+                lanes: Lanes::new(),
+                flights: Flights::default(),
+            }),
+        })
+    }
+
+    /// Sends an effect that is intended and open in the log; at most once, also when it is called again. The request goes on when the caller
+    /// goes away, and its answer waits for [`Self::reconcile`].
+    pub async fn send(&self, request: SendRequest) -> EffectOutcome {
+        let key = (request.tenant.clone(), request.intended.key);
+        let attempt = Attempt {
+            run: request.run.clone(),
+            epoch: request.epoch,
+            attempt: request.intended.attempt,
+        };
+        let work = self.clone().dispatch(request);
+        match self.inner.flights.begin(&key, attempt, work) {
+            Ok(flight) => self.inner.flights.take(&key, &flight).await,
+            Err(under_way) => EffectOutcome::NotSent {
+                why: under_way.to_string(),
+            },
+        }
+    }
+
+    /// Finds out what became of an effect: from the answer of its request if that is still in flight in this host, else by the tool's look-up.
+    /// Comes back with [`EffectOutcome::Reconciled`] or [`EffectOutcome::Unresolvable`], however long that takes.
+    pub async fn reconcile(&self, request: SendRequest) -> EffectOutcome {
+        let tool = match pinned(&request.plan, &request.intended) {
+            Ok(tool) => &tool.contract,
+            Err(why) => return EffectOutcome::Unresolvable { why },
+        };
+        let key = (request.tenant.clone(), request.intended.key);
+        if let Some(flight) = self.inner.flights.of(&key, &request.run) {
+            let answer = self.inner.flights.take(&key, &flight).await;
+            if let Some(landed) = answered(answer) {
+                return EffectOutcome::Reconciled {
+                    landed,
+                    source: Source::Answer,
+                };
+            }
+        }
+        self.look_up(&request, tool).await
+    }
+
+    async fn dispatch(self, request: SendRequest) -> EffectOutcome {
+        self.try_dispatch(&request).await.unwrap_or_else(Into::into)
+    }
+
+    async fn try_dispatch(&self, request: &SendRequest) -> Result<EffectOutcome, Withheld> {
+        let SendRequest {
+            plan,
+            tenant,
+            run,
+            epoch,
+            deadline,
+            intended,
+            ..
+        } = request;
+        let tool = &authorised(plan, intended)
+            .map_err(Withheld::Withdrawn)?
+            .contract;
+        let moment = Arc::new(Moment::new(
+            self.inner.record.clone(),
+            (tenant, run, *epoch),
+            *deadline,
+            intended.clone(),
+        ));
+        moment.check()?;
+        let outgoing = self.outgoing(request, tool).map_err(Withheld::Withdrawn)?;
+        let place = self.inner.lanes.enter(tool, Some(moment.latest())).await;
+        let _place = place.map_err(|full| Withheld::NotSent(full.to_string()))?;
+        moment.check()?;
+        let sent = outgoing.bytes();
+        let exchanged = if tool.is_read() {
+            self.inner.transport.read(outgoing).await
+        } else {
+            self.inner.transport.write(outgoing, &moment).await
+        };
+        if let (Err(Fault::NoConnection(_)), Some(withheld)) = (&exchanged, moment.withheld()) {
+            return Err(withheld);
+        }
+        let usage = answer::usage(tool.operation, sent, &exchanged, intended);
+        let verdict = answer::judge(tool, &self.inner.schemas, exchanged, usage.clone());
+        Ok(match verdict {
+            Verdict::Not(outcome) => outcome,
+            Verdict::Landed(inspected) => {
+                let (receipt, result, value) = self.kept(tenant, tool, inspected).await;
+                EffectOutcome::Landed {
+                    receipt,
+                    result,
+                    value,
+                    usage,
+                }
+            }
+        })
+    }
+
+    /// The request that leaves, made of what the log holds.
+    fn outgoing(&self, request: &SendRequest, tool: &Tool) -> Result<transport::Request, String> {
+        let intended = &request.intended;
+        let record = &*self.inner.record;
+        let arguments = record::resolve(record, &request.tenant, &intended.arguments)
+            .ok_or("the arguments of the intent are not in the log")?;
+        self.checked(tool, &arguments)?;
+        let filling = Filling {
+            endpoints: &self.inner.endpoints,
+            tenant: &request.tenant,
+            key: Some(intended.key),
+            trace: request.trace.as_deref(),
+            arguments: &arguments,
+        };
+        request::call(tool, filling).map_err(|unsendable| unsendable.to_string())
+    }
+
+    fn checked(&self, tool: &Tool, arguments: &Value) -> Result<(), String> {
+        let schemas = &self.inner.schemas;
+        schemas
+            .check_arguments(&tool.input, arguments)
+            .map_err(|mismatch| format!("arguments of {}: {mismatch}", tool.tool))
+    }
+
+    /// Keeps a result, in the event or as a blob.
+    async fn kept(
+        &self,
+        tenant: &TenantId,
+        tool: &Tool,
+        inspected: Inspected,
+    ) -> (Receipt, ResultCheck, Payload) {
+        let Inspected {
+            receipt,
+            check,
+            value,
+            why,
+        } = inspected;
+        if check != ResultCheck::Ok {
+            tracing::warn!(tool = %tool.tool, ?check, why, "a tool's result cannot be used");
+        }
+        match record::keep(&*self.inner.record, tenant, value).await {
+            Ok(value) => (receipt, check, value),
+            Err(too_large) => {
+                tracing::warn!(tool = %tool.tool, %too_large, "a tool's result cannot be kept");
+                let nothing = Payload::Inline(Value::Null);
+                (receipt, ResultCheck::OutputTooLarge, nothing)
+            }
+        }
+    }
+}
+
+/// The tool of an intent, of the very contract under which it was intended.
+fn pinned<'a>(plan: &'a Plan, intended: &Intended) -> Result<&'a PinnedTool, String> {
+    let tool = plan.tools.get(&intended.tool);
+    let tool = tool.ok_or_else(|| format!("{} is not in the release", intended.tool))?;
+    if tool.digest == intended.tool_digest {
+        Ok(tool)
+    } else {
+        let name = &intended.tool;
+        Err(format!(
+            "{name} was intended under another contract than the release's"
+        ))
+    }
+}
+
+/// What the contract of the release lets anybody do; what this run may do was decided when it was intended.
+fn authorised<'a>(plan: &'a Plan, intended: &Intended) -> Result<&'a PinnedTool, String> {
+    let tool = pinned(plan, intended)?;
+    let (name, operation) = (&intended.tool, tool.contract.operation);
+    let authority = &plan.contract.authority;
+    if operation != intended.operation {
+        return Err(format!(
+            "{name} does {operation}, not {}",
+            intended.operation
+        ));
+    }
+    if !authority.tools.contains(name) && !authority.may_delegate.contains(name) {
+        return Err(format!("the contract gives nobody {name}"));
+    }
+    if operation.access() > authority.access {
+        let (needed, given) = (operation.access(), authority.access);
+        return Err(format!("{name} needs {needed}, the contract gives {given}"));
+    }
+    if !plan.contract.allowed_operations.contains_key(&operation) {
+        return Err(format!("the contract allows no {operation}"));
+    }
+    Ok(tool)
+}
+
+/// What the answer of the request itself settles: that it happened, with its proof, or that it did not. A refusal "for now" settles nothing:
+/// the tool may have done it all the same and rely on the key.
+fn answered(answer: EffectOutcome) -> Option<Option<(Receipt, ResultCheck, Payload)>> {
+    match answer {
+        EffectOutcome::Landed {
+            receipt,
+            result,
+            value,
+            ..
+        } => Some(Some((receipt, result, value))),
+        EffectOutcome::Declined { .. }
+        | EffectOutcome::NotSent { .. }
+        | EffectOutcome::Withdrawn { .. } => Some(None),
+        EffectOutcome::Retryable { .. }
+        | EffectOutcome::Unknown { .. }
+        | EffectOutcome::Reconciled { .. }
+        | EffectOutcome::Unresolvable { .. } => None,
+    }
+}

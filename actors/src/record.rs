@@ -1,0 +1,87 @@
+//! What the ports see of the store: open intents and blobs. A port cannot submit a commit, by type.
+
+use bytes::Bytes;
+use coppice_messages::{
+    Digest, Payload, Value,
+    ids::{EffectKey, RunId, TenantId},
+};
+use coppice_store::{BlobError, OpenEffect, Store, clock};
+use futures::future::BoxFuture;
+
+use crate::limits::{ASK_AGAIN_FIRST, ASK_AGAIN_LONGEST};
+
+/// The recorder, as the ports know it.
+pub trait Record: Send + Sync {
+    /// An effect that was intended in this host's life and has no outcome yet.
+    fn open_effect(&self, tenant: &TenantId, run: &RunId, key: &EffectKey) -> Option<OpenEffect>;
+
+    /// A tenant's blob; none as well when it cannot be read.
+    fn blob(&self, tenant: &TenantId, digest: &Digest) -> Option<Bytes>;
+
+    /// Stores a blob; back once it is recorded.
+    fn put_blob(
+        &self,
+        tenant: TenantId,
+        bytes: Vec<u8>,
+    ) -> BoxFuture<'_, Result<Digest, BlobError>>;
+}
+
+impl Record for Store {
+    fn open_effect(&self, tenant: &TenantId, run: &RunId, key: &EffectKey) -> Option<OpenEffect> {
+        Self::open_effect(self, tenant, run, key)
+    }
+
+    fn blob(&self, tenant: &TenantId, digest: &Digest) -> Option<Bytes> {
+        self.log().blob(tenant, digest).unwrap_or_else(|error| {
+            tracing::warn!(%error, %digest, %tenant, "a blob cannot be read");
+            None
+        })
+    }
+
+    fn put_blob(
+        &self,
+        tenant: TenantId,
+        bytes: Vec<u8>,
+    ) -> BoxFuture<'_, Result<Digest, BlobError>> {
+        Box::pin(Self::put_blob(self, tenant, bytes))
+    }
+}
+
+/// A value that is larger than any blob may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{bytes} bytes are more than a blob may have")]
+pub(crate) struct TooLarge {
+    pub bytes: usize,
+}
+
+/// The value behind a payload, if its blob is there and is JSON data.
+pub(crate) fn resolve(record: &dyn Record, tenant: &TenantId, payload: &Payload) -> Option<Value> {
+    match payload {
+        Payload::Inline(value) => Some(value.clone()),
+        Payload::Blob { digest, .. } => Value::parse(&record.blob(tenant, digest)?).ok(),
+    }
+}
+
+/// The payload of a value. A large value is stored first, however long the store takes: what happened outside must be recorded.
+pub(crate) async fn keep(
+    record: &dyn Record,
+    tenant: &TenantId,
+    value: Value,
+) -> Result<Payload, TooLarge> {
+    let (payload, bytes) = Payload::of(value);
+    let Some(bytes) = bytes else {
+        return Ok(payload);
+    };
+    let mut attempt = 0;
+    loop {
+        match record.put_blob(tenant.clone(), bytes.clone()).await {
+            Ok(_) => return Ok(payload),
+            Err(BlobError::TooLarge { bytes }) => return Err(TooLarge { bytes }),
+            Err(error @ (BlobError::LogUnreadable | BlobError::Unknown)) => {
+                tracing::warn!(%error, "a result cannot be stored yet");
+                clock::pause(clock::backoff(attempt, ASK_AGAIN_FIRST, ASK_AGAIN_LONGEST)).await;
+                attempt += 1;
+            }
+        }
+    }
+}
