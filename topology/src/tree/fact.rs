@@ -9,7 +9,7 @@ use coppice_messages::{
         model::{self, Proposal},
         node::{self, Outcome},
         run::{self, ClaimReason, Program},
-        system,
+        system, timer,
     },
 };
 
@@ -34,6 +34,8 @@ pub fn fact(event: &Event) -> String {
             "{}: {} asked, {} left",
             over.dimension, over.asked, over.left
         ),
+        Event::Timer(timer::Event::Set(set)) => format!("{} waits until {}", set.node, set.due),
+        Event::Timer(timer::Event::Due(due)) => format!("{} has waited long enough", due.node),
         Event::System(event) => system_fact(event),
         Event::Unrecognised { .. } => "this build does not know the kind".to_owned(),
     }

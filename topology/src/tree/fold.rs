@@ -99,6 +99,7 @@ impl Folded {
             Event::Join(_)
             | Event::Check(_)
             | Event::Budget(_)
+            | Event::Timer(_)
             | Event::System(_)
             | Event::Unrecognised { .. } => {}
         }
