@@ -4,7 +4,11 @@ use std::{path::PathBuf, sync::Arc};
 
 use async_nats::{
     Client, ConnectOptions, Event,
-    jetstream::{self, stream},
+    jetstream::{
+        self, ErrorCode,
+        context::{GetStreamError, GetStreamErrorKind},
+        stream,
+    },
 };
 use tokio::sync::watch;
 
@@ -235,6 +239,15 @@ impl Bus {
         &self.stream
     }
 
+    /// What the stream says about itself; none when there is no such stream.
+    pub async fn stream_info(&self) -> Result<Option<stream::Info>, GetStreamError> {
+        match self.jetstream.get_stream(self.realm.stream()).await {
+            Ok(stream) => Ok(Some(stream.cached_info().clone())),
+            Err(error) if is_missing(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     pub fn realm(&self) -> &Realm {
         &self.realm
     }
@@ -269,32 +282,26 @@ async fn open_stream(
     realm: &Realm,
     stream_bytes_max: u64,
 ) -> Result<stream::Stream, BusError> {
-    use jetstream::{ErrorCode, context::GetStreamErrorKind};
     let wanted = needed(realm, stream_bytes_max);
-    let found = match jetstream.get_stream(&wanted.name).await {
-        Ok(found) => found,
-        Err(error) => {
-            let missing = matches!(
-                error.kind(),
-                GetStreamErrorKind::JetStream(ref e) if e.error_code() == ErrorCode::STREAM_NOT_FOUND
-            );
-            if !missing {
-                return Err(BusError::GetStream {
-                    url: url.to_owned(),
-                    stream: wanted.name,
-                    source: error,
-                });
-            }
-            jetstream
+    let found =
+        match jetstream.get_stream(&wanted.name).await {
+            Ok(found) => found,
+            Err(error) if is_missing(&error) => jetstream
                 .create_stream(wanted.clone())
                 .await
                 .map_err(|source| BusError::CreateStream {
                     url: url.to_owned(),
                     stream: wanted.name.clone(),
                     source,
-                })?
-        }
-    };
+                })?,
+            Err(source) => {
+                return Err(BusError::GetStream {
+                    url: url.to_owned(),
+                    stream: wanted.name,
+                    source,
+                });
+            }
+        };
     match difference(&found.cached_info().config, &wanted) {
         None => Ok(found),
         Some((setting, found, needed)) => Err(BusError::OtherStream {
@@ -305,6 +312,13 @@ async fn open_stream(
             needed,
         }),
     }
+}
+
+fn is_missing(error: &GetStreamError) -> bool {
+    matches!(
+        error.kind(),
+        GetStreamErrorKind::JetStream(ref e) if e.error_code() == ErrorCode::STREAM_NOT_FOUND
+    )
 }
 
 /// The first setting that would let the stream forget, refuse or swallow messages.

@@ -21,6 +21,8 @@ pub enum Input {
         /// Its last message.
         last: u64,
     },
+    /// There is no such stream.
+    Gone,
     /// The message at the position: the digest of its payload, or none when the stream does not have it.
     AtPosition(Option<Digest>),
     /// The consumer brought a message.
@@ -64,6 +66,12 @@ pub enum WentBack {
         known: i64,
         /// The one found.
         found: i64,
+    },
+    /// There is no stream any more.
+    #[error("the stream is gone; the log was read from it up to message {seq}")]
+    Gone {
+        /// The log's position.
+        seq: u64,
     },
     /// It ends before the position.
     #[error("the stream ends at message {last}, but the log was read from it up to message {seq}")]
@@ -149,6 +157,7 @@ impl Follower {
                 first,
                 last,
             } => self.info(created, first, last),
+            Input::Gone => Output::Stop(WentBack::Gone { seq: self.seq }),
             Input::AtPosition(found) => {
                 if found == Some(self.digest) {
                     self.read_on()
@@ -215,3 +224,6 @@ pub fn check_ack(acked: u64, read_when_sent: u64) -> Result<(), WentBack> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

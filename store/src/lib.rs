@@ -21,6 +21,7 @@ mod recorder;
 mod store;
 mod subjects;
 mod system_chain;
+pub mod verify;
 mod wire;
 
 pub use self::{

@@ -5,7 +5,7 @@
 pub(crate) mod blobs;
 pub(crate) mod commits;
 pub(crate) mod heads;
-mod key;
+pub(crate) mod key;
 pub(crate) mod meta;
 pub(crate) mod positions;
 pub(crate) mod quarantine;

@@ -16,7 +16,7 @@ use tokio::sync::{Mutex, watch};
 pub use self::open::OpenError;
 use self::open::Parts;
 use crate::{
-    bus::Credentials,
+    bus::{Bus, Credentials},
     fatal::{Fatal, FatalCell},
     faults::{FaultHooks, NoFaults},
     limits::{BLOB_BYTES_MAX, DRAIN_WAIT, STREAM_BYTES_MAX},
@@ -27,6 +27,7 @@ use crate::{
     recorder::{Progress, feed::Dropped},
     subjects::Realm,
     system_chain::{SystemChains, SystemEventError},
+    verify::{self, StreamVerified, VerifyStreamError},
 };
 
 /// Which NATS server is used.
@@ -128,8 +129,7 @@ struct Inner {
     dropped: Dropped,
     progress: watch::Receiver<Progress>,
     fatal: FatalCell,
-    client: async_nats::Client,
-    link: watch::Receiver<crate::bus::Link>,
+    bus: Bus,
     endpoint: Endpoint,
     // Taken by whoever closes.
     parts: Mutex<Option<Parts>>,
@@ -210,7 +210,7 @@ impl Store {
     /// The host's own connection to the bus, for its API.
     #[must_use]
     pub fn client(&self) -> &async_nats::Client {
-        &self.inner.client
+        self.inner.bus.client()
     }
 
     /// The realm.
@@ -246,12 +246,20 @@ impl Store {
         self.inner.parts.lock().await.as_ref()?.server()?.pid()
     }
 
+    /// Compares the log with the stream, byte by byte, up to where the log has read it.
+    ///
+    /// # Errors
+    /// [`VerifyStreamError`].
+    pub async fn verify_stream(&self) -> Result<StreamVerified, VerifyStreamError> {
+        verify::compare(&self.inner.reader, &self.inner.bus).await
+    }
+
     /// How the store is.
     #[must_use]
     pub fn status(&self) -> Status {
         let progress = *self.inner.progress.borrow();
         Status {
-            connected: self.inner.link.borrow().is_up(),
+            connected: self.inner.bus.link().borrow().is_up(),
             waiting: self.inner.publisher.waiting(),
             silent_for: self.inner.publisher.silent_for(),
             pos: progress.pos,

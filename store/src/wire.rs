@@ -134,3 +134,65 @@ impl<'a> Chunk<'a> {
         self.index as u64 * BLOB_CHUNK_BYTES as u64 + self.data.len() as u64 == self.bytes
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        // Few cases of large inputs: generating them is what takes the time.
+        #![proptest_config(ProptestConfig::with_cases(24))]
+        #[test]
+        fn commits_come_out_of_a_message_as_they_went_in(
+            commits in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..600), 0..40),
+        ) {
+            let commits: Vec<Bytes> = commits.into_iter().map(Bytes::from).collect();
+            prop_assert_eq!(decode_commits(&encode_commits(&commits)), Ok(commits));
+        }
+
+        #[test]
+        fn a_message_of_another_writer_of_messagepack_is_read(
+            commits in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..70_000), 0..4),
+        ) {
+            let written: Vec<_> = commits.iter().map(|c| serde_bytes::Bytes::new(c)).collect();
+            let message = Bytes::from(rmp_serde::to_vec(&written).expect("encodes"));
+            let commits: Vec<Bytes> = commits.into_iter().map(Bytes::from).collect();
+            prop_assert_eq!(decode_commits(&message), Ok(commits));
+        }
+
+        #[test]
+        fn bytes_of_any_kind_are_read_or_refused_without_a_panic(
+            bytes in prop::collection::vec(any::<u8>(), 0..200),
+        ) {
+            let bytes = Bytes::from(bytes);
+            let _ = decode_commits(&bytes);
+            let _ = Chunk::decode(&bytes);
+        }
+
+        #[test]
+        fn the_chunks_of_a_blob_are_the_blob(bytes in 0..3 * BLOB_CHUNK_BYTES) {
+            let whole: Vec<u8> = (0..bytes).map(|at| at as u8).collect();
+            let mut joined = Vec::new();
+            let count = Chunk::count(whole.len());
+            for index in 0..count {
+                let message = Chunk::of(Digest::of(&whole), &whole, index).encode();
+                let chunk = Chunk::decode(&message).expect("a chunk");
+                prop_assert_eq!(chunk.is_last(), index + 1 == count);
+                joined.extend_from_slice(chunk.data);
+            }
+            prop_assert_eq!(joined, whole);
+        }
+    }
+
+    #[test]
+    fn a_message_cut_short_or_with_something_behind_it_is_refused() {
+        let whole = encode_commits(&[Bytes::from_static(b"commit")]);
+        for length in 0..whole.len() {
+            assert_eq!(decode_commits(&whole.slice(..length)), Err(Malformed));
+        }
+        let longer = Bytes::from([&whole[..], b"x"].concat());
+        assert_eq!(decode_commits(&longer), Err(Malformed));
+    }
+}

@@ -108,3 +108,18 @@ pub(crate) fn get(
         ))
     }
 }
+
+/// Every whole blob.
+pub(crate) fn all(
+    blobs: &Keyspace,
+) -> impl Iterator<Item = Result<(TenantId, Digest), ReadError>> + Send + 'static {
+    blobs.iter().filter_map(|found| {
+        let key = match found.key() {
+            Ok(key) => key,
+            Err(error) => return Some(Err(error.into())),
+        };
+        let (tenant, rest) = key::read_tenant(&key)?;
+        let (digest, kind) = rest.split_first_chunk::<32>()?;
+        (kind == [0]).then_some(Ok((tenant, Digest(*digest))))
+    })
+}

@@ -84,3 +84,15 @@ pub(crate) fn chain(
             read(&key, &value)
         })
 }
+
+/// Every commit, by tenant, run and number.
+pub(crate) fn all(
+    commits: &Keyspace,
+) -> impl Iterator<Item = Result<(TenantId, RunId, Recorded), ReadError>> + Send + 'static {
+    commits.iter().map(|found| {
+        let (key, value) = found.into_inner()?;
+        let (tenant, run) =
+            key::read_run(&key).ok_or_else(|| ReadError::unreadable("a commit's key"))?;
+        Ok((tenant, run, read(&key, &value)?))
+    })
+}

@@ -34,16 +34,23 @@ pub(super) fn first_number(value: &[u8]) -> Option<(u64, &[u8])> {
         .map(|(number, rest)| (u64::from_be_bytes(*number), rest))
 }
 
-/// The tenant and run at the beginning of a key.
-pub(super) fn read_run(key: &[u8]) -> Option<(TenantId, RunId)> {
-    let mut parts = key.split(|byte| *byte == 0);
-    let tenant = std::str::from_utf8(parts.next()?).ok()?;
-    let run = std::str::from_utf8(parts.next()?).ok()?;
+/// The tenant at the beginning of a key, and the rest.
+pub(crate) fn read_tenant(key: &[u8]) -> Option<(TenantId, &[u8])> {
+    let end = key.iter().position(|byte| *byte == 0)?;
+    let tenant = std::str::from_utf8(&key[..end]).ok()?;
     let tenant = if tenant == TenantId::host().as_str() {
         TenantId::host()
     } else {
         tenant.parse().ok()?
     };
+    Some((tenant, &key[end + 1..]))
+}
+
+/// The tenant and run at the beginning of a key.
+pub(crate) fn read_run(key: &[u8]) -> Option<(TenantId, RunId)> {
+    let (tenant, rest) = read_tenant(key)?;
+    let end = rest.iter().position(|byte| *byte == 0)?;
+    let run = std::str::from_utf8(&rest[..end]).ok()?;
     let run = if run == RunId::system().as_str() {
         RunId::system()
     } else {

@@ -241,3 +241,6 @@ impl Hold {
         (waiters, blobs)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,11 +8,11 @@ use std::{
 use bytes::Bytes;
 use coppice_messages::{
     Commit, Digest, Event, Header,
+    commit::DecodeError,
     event::run,
     ids::{RunId, TenantId},
 };
 use fjall::{OwnedWriteBatch as WriteBatch, PersistMode};
-use serde::Deserialize;
 
 use super::{
     Admitted, Arrival, Halt, Progress,
@@ -202,12 +202,13 @@ impl<'a> Batch<'a> {
         bytes: Bytes,
     ) -> Result<(), Halt> {
         let hash = Digest::of(&bytes);
-        let Ok(header) = Header::decode(&bytes) else {
-            if let Some(format) = newer_format(&bytes) {
-                return Err(Halt::NewerCommit(format));
+        let header = match Header::decode(&bytes) {
+            Ok(header) => header,
+            Err(DecodeError::NewerFormat { found }) => return Err(Halt::NewerCommit(found)),
+            Err(DecodeError::Malformed { .. } | DecodeError::TrailingBytes { .. }) => {
+                self.tell(hash, Verdict::Refused(Reason::Malformed));
+                return self.refuse(arrival, index, &bytes, Reason::Malformed);
             }
-            self.tell(hash, Verdict::Refused(Reason::Malformed));
-            return self.refuse(arrival, index, &bytes, Reason::Malformed);
         };
         match admission::admit(&mut self.view, tenant, &bytes, hash, &header)? {
             Outcome::Admitted(head) => self.admit(header, head, bytes),
@@ -374,14 +375,4 @@ impl<'a> Batch<'a> {
         self.done.progress.batches += 1;
         Ok(self.done)
     }
-}
-
-/// The format of bytes that are not a commit of this build's shape, when a newer build wrote them.
-fn newer_format(bytes: &[u8]) -> Option<u16> {
-    #[derive(Deserialize)]
-    struct Version {
-        v: u16,
-    }
-    let version: Version = rmp_serde::from_slice(bytes).ok()?;
-    (version.v > coppice_messages::commit::FORMAT).then_some(version.v)
 }

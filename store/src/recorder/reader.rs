@@ -33,7 +33,9 @@ pub(crate) struct Reader {
     /// The payload of the last message handed over, digested only when it must be compared.
     last: Option<Bytes>,
     arrivals: mpsc::Sender<Arrival>,
-    /// The last message that the stream had when it was first asked.
+    /// The last message that the stream had when it was last asked.
+    seen: u64,
+    /// The last message that the stream had when it was first read.
     target: watch::Sender<Option<u64>>,
     fatal: FatalCell,
 }
@@ -59,6 +61,7 @@ impl Reader {
             bus,
             follower,
             last: None,
+            seen: 0,
             arrivals,
             target,
             fatal,
@@ -111,7 +114,16 @@ impl Reader {
                     Some(input) => input,
                     None => return Pause::Retry,
                 },
-                Output::Read { from } => return self.read(from).await,
+                Output::Read { from } => {
+                    // Only now: a stream that must not be followed has no target.
+                    let last = self.seen;
+                    self.target.send_if_modified(|target| {
+                        let first = target.is_none();
+                        target.get_or_insert(last);
+                        first
+                    });
+                    return self.read(from).await;
+                }
                 Output::Stop(fault) => {
                     self.fatal.set(Fatal::StreamWentBack(fault));
                     return Pause::End;
@@ -122,21 +134,18 @@ impl Reader {
         }
     }
 
-    async fn ask_info(&self) -> Option<Input> {
-        match self.bus.stream().get_info().await {
-            Ok(info) => {
+    async fn ask_info(&mut self) -> Option<Input> {
+        match self.bus.stream_info().await {
+            Ok(Some(info)) => {
                 let last = info.state.last_sequence;
-                self.target.send_if_modified(|target| {
-                    let first = target.is_none();
-                    target.get_or_insert(last);
-                    first
-                });
+                self.seen = last;
                 Some(Input::Info {
                     created: i64::try_from(info.created.unix_timestamp_nanos()).unwrap_or(i64::MAX),
                     first: info.state.first_sequence,
                     last,
                 })
             }
+            Ok(None) => Some(Input::Gone),
             Err(error) => {
                 tracing::warn!(%error, "the stream does not say how far it is");
                 None

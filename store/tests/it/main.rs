@@ -1,4 +1,14 @@
 //! The store against the real nats-server and the real fjall.
 
+mod admission;
+mod blobs;
+mod directory;
+mod feed;
+mod hooks;
+mod open_effects;
 mod recording;
+mod roles;
+mod server;
+mod stream;
 mod support;
+mod verify;

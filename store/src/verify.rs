@@ -1,0 +1,277 @@
+//! Verification without folding: every chain, the order of the log, every blob; and the log against the stream, byte by byte.
+//!
+//! Whether the states that follow from equal bytes are equal is for the kernel's fold to say.
+
+mod stream;
+
+use std::{collections::HashMap, fmt};
+
+use coppice_messages::{
+    Commit, Digest,
+    ids::{RunId, TenantId},
+};
+
+pub(crate) use self::stream::compare;
+pub use self::stream::{StreamFault, StreamVerified, VerifyStreamError};
+use crate::{
+    admission::Head,
+    log::{LogReader, ReadError, Recorded, blobs, commits, heads, key, positions},
+};
+
+/// What verification of the log found.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Verified {
+    /// Chains, system chains among them.
+    pub chains: u64,
+    /// Commits.
+    pub commits: u64,
+    /// Events.
+    pub events: u64,
+    /// Whole blobs.
+    pub blobs: u64,
+    /// What is wrong; empty when the log is intact.
+    pub faults: Vec<Fault>,
+}
+
+/// Something wrong with the log, and where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// Whose chain or blob.
+    pub tenant: Option<TenantId>,
+    /// The chain's run.
+    pub run: Option<RunId>,
+    /// Number of the commit's first event.
+    pub seq: Option<u64>,
+    /// The position in the log.
+    pub pos: Option<u64>,
+    /// What is wrong.
+    pub damage: Damage,
+}
+
+/// What can be wrong with the log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Damage {
+    /// The bytes cannot be decoded.
+    Undecodable,
+    /// A commit names another tenant, run or number than the place where it lies.
+    OtherPlace,
+    /// Commits are missing before this one.
+    Missing {
+        /// The number that should come here.
+        expected: u64,
+    },
+    /// Its predecessor is not the commit before it: one of the two was altered, removed or put elsewhere.
+    BrokenChain,
+    /// Its epoch does not follow from the one before.
+    Epoch,
+    /// The chain does not end where its head says: its last commit was altered or removed.
+    OtherEnd,
+    /// A head without commits.
+    NoCommits,
+    /// Commits without a head.
+    NoHead,
+    /// The positions have a gap here.
+    MissingPosition,
+    /// No commit, or one that knows another position, lies at this position.
+    OtherPosition,
+    /// A blob is incomplete, or its bytes do not have its digest.
+    Blob(Digest),
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(pos) = self.pos {
+            write!(f, "position {pos}: ")?;
+        }
+        if let (Some(tenant), Some(run)) = (&self.tenant, &self.run) {
+            write!(f, "{tenant}/{run}")?;
+            match self.seq {
+                Some(seq) => write!(f, " event {seq}: ")?,
+                None => f.write_str(": ")?,
+            }
+        }
+        match &self.damage {
+            Damage::Undecodable => f.write_str("the commit's bytes cannot be decoded"),
+            Damage::OtherPlace => f.write_str("the commit belongs elsewhere"),
+            Damage::Missing { expected } => {
+                write!(f, "event {expected} and what follows it is missing")
+            }
+            Damage::BrokenChain => {
+                f.write_str("the hash of the commit before is not the one that this commit cites")
+            }
+            Damage::Epoch => f.write_str("the epoch does not follow from the one before"),
+            Damage::OtherEnd => f.write_str("the chain does not end where its head says"),
+            Damage::NoCommits => f.write_str("there is a head, but no commit"),
+            Damage::NoHead => f.write_str("there are commits, but no head"),
+            Damage::MissingPosition => f.write_str("no commit has this position"),
+            Damage::OtherPosition => {
+                f.write_str("the commit that should have this position is missing or has another")
+            }
+            Damage::Blob(digest) => write!(f, "the blob {digest} is damaged or incomplete"),
+        }
+    }
+}
+
+/// Verifies the log.
+///
+/// # Errors
+/// The database refuses to be read.
+pub fn log(reader: &LogReader) -> Result<Verified, ReadError> {
+    let mut found = Verified::default();
+    chains(reader, &mut found)?;
+    order(reader, &mut found)?;
+    for blob in blobs::all(&reader.tables.blobs) {
+        let (tenant, digest) = blob?;
+        found.blobs += 1;
+        if !matches!(
+            blobs::get(&reader.tables.blobs, &tenant, &digest),
+            Ok(Some(_))
+        ) {
+            found.faults.push(Fault {
+                tenant: Some(tenant),
+                run: None,
+                seq: None,
+                pos: None,
+                damage: Damage::Blob(digest),
+            });
+        }
+    }
+    Ok(found)
+}
+
+/// The chain that is being walked.
+struct Walk {
+    tenant: TenantId,
+    run: RunId,
+    next_seq: u64,
+    epoch: u64,
+    hash: Digest,
+}
+
+impl Walk {
+    fn fault(&self, commit: Option<&Recorded>, damage: Damage) -> Fault {
+        Fault {
+            tenant: Some(self.tenant.clone()),
+            run: Some(self.run.clone()),
+            seq: commit.map(|c| c.seq),
+            pos: commit.map(|c| c.pos),
+            damage,
+        }
+    }
+
+    /// One commit further; what is wrong with it.
+    fn step(&mut self, recorded: &Recorded) -> (u64, Option<Damage>) {
+        let before = self.hash;
+        self.hash = Digest::of(&recorded.bytes);
+        let expected = self.next_seq;
+        let Ok(commit) = Commit::decode(&recorded.bytes) else {
+            // How many events it had is not known: the next commit is taken at its word.
+            self.next_seq = 0;
+            return (0, Some(Damage::Undecodable));
+        };
+        self.next_seq = commit.next_seq();
+        let epoch = std::mem::replace(&mut self.epoch, commit.epoch);
+        let damage = if (&commit.tenant, &commit.run, commit.seq)
+            != (&self.tenant, &self.run, recorded.seq)
+        {
+            Some(Damage::OtherPlace)
+        } else if expected != 0 && commit.seq != expected {
+            Some(Damage::Missing { expected })
+        } else if commit.prev != before {
+            Some(Damage::BrokenChain)
+        } else if !(epoch..=epoch + 1).contains(&commit.epoch) {
+            Some(Damage::Epoch)
+        } else {
+            None
+        };
+        (commit.events.len() as u64, damage)
+    }
+
+    fn end(&self, heads: &mut HashMap<(TenantId, RunId), Head>) -> Option<Fault> {
+        let head = heads.remove(&(self.tenant.clone(), self.run.clone()));
+        match head {
+            None => Some(self.fault(None, Damage::NoHead)),
+            Some(head) if head.hash != self.hash => Some(Fault {
+                seq: Some(head.seq),
+                pos: Some(head.pos),
+                ..self.fault(None, Damage::OtherEnd)
+            }),
+            Some(_) => None,
+        }
+    }
+}
+
+fn chains(reader: &LogReader, found: &mut Verified) -> Result<(), ReadError> {
+    let mut heads = HashMap::new();
+    for head in heads::all(&reader.tables.heads) {
+        let (tenant, run, head) = head?;
+        heads.insert((tenant, run), head);
+    }
+    let mut walk: Option<Walk> = None;
+    for entry in commits::all(&reader.tables.commits) {
+        let (tenant, run, recorded) = entry?;
+        if walk
+            .as_ref()
+            .is_none_or(|w| (&w.tenant, &w.run) != (&tenant, &run))
+        {
+            found
+                .faults
+                .extend(walk.take().and_then(|w| w.end(&mut heads)));
+            found.chains += 1;
+        }
+        let walk = walk.get_or_insert_with(|| Walk {
+            tenant,
+            run,
+            next_seq: 1,
+            epoch: 1,
+            hash: Digest::ZERO,
+        });
+        let (events, damage) = walk.step(&recorded);
+        found.commits += 1;
+        found.events += events;
+        found
+            .faults
+            .extend(damage.map(|damage| walk.fault(Some(&recorded), damage)));
+    }
+    found.faults.extend(walk.and_then(|w| w.end(&mut heads)));
+    found
+        .faults
+        .extend(heads.into_iter().map(|((tenant, run), head)| Fault {
+            tenant: Some(tenant),
+            run: Some(run),
+            seq: Some(head.seq),
+            pos: Some(head.pos),
+            damage: Damage::NoCommits,
+        }));
+    Ok(())
+}
+
+/// Positions without a gap, each with the commit that knows it.
+fn order(reader: &LogReader, found: &mut Verified) -> Result<(), ReadError> {
+    let mut expected = 1;
+    for entry in positions::from(&reader.tables.positions, 0) {
+        let (pos, commit_key) = entry?;
+        let (tenant, run) = key::read_run(&commit_key).unzip();
+        let fault = |pos, damage| Fault {
+            tenant: tenant.clone(),
+            run: run.clone(),
+            seq: None,
+            pos: Some(pos),
+            damage,
+        };
+        if pos != expected {
+            let missing = Fault {
+                tenant: None,
+                run: None,
+                ..fault(expected, Damage::MissingPosition)
+            };
+            found.faults.push(missing);
+        }
+        expected = pos + 1;
+        let recorded = commits::at_key(&reader.tables.commits, &commit_key)?;
+        if recorded.is_none_or(|r| r.pos != pos) {
+            found.faults.push(fault(pos, Damage::OtherPosition));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,166 @@
+//! nats-server dies, the host dies: what was admitted stays, what was not is not lost, and nobody is left behind.
+
+use std::{
+    fs::File,
+    io::{BufRead as _, BufReader, Write as _},
+    path::Path,
+    process::{Command, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use coppice_messages::ids::TenantId;
+use coppice_store::{Store, verify};
+use tokio::sync::Notify;
+
+use crate::support::{Chain, admit, host_program, open};
+
+/// Sends SIGKILL.
+fn kill(pid: u32) {
+    let killed = Command::new("kill")
+        .args(["-9", &pid.to_string()])
+        .status()
+        .expect("kill runs");
+    assert!(killed.success(), "there was a process {pid}");
+}
+
+fn lives(pid: u32) -> bool {
+    Command::new("kill")
+        .args(["-0", &pid.to_string()])
+        .stderr(Stdio::null())
+        .status()
+        .expect("kill runs")
+        .success()
+}
+
+/// Waits until neither a guard nor a nats-server uses the store of this data directory.
+fn wait_for_store(data: &Path) {
+    File::open(data.join("nats/store.lock"))
+        .and_then(|file| file.lock())
+        .expect("the lock of the store comes free");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nats_server_is_killed_under_load_three_times_and_nothing_is_lost_or_doubled() {
+    const CHAINS: u64 = 8;
+    const COMMITS: u64 = 150;
+    let data = tempfile::tempdir().expect("a directory");
+    let store = open(data.path()).await;
+    let admitted = Arc::new(AtomicU64::new(0));
+    let further = Arc::new(Notify::new());
+    let chains: Vec<_> = (0..CHAINS)
+        .map(|number| {
+            let (store, admitted, further) = (store.clone(), admitted.clone(), further.clone());
+            tokio::spawn(async move {
+                let mut chain = Chain::new(&format!("r{number}"));
+                for _ in 0..COMMITS {
+                    admit(&store, &chain.step()).await;
+                    admitted.fetch_add(1, Ordering::SeqCst);
+                    further.notify_one();
+                }
+                chain
+            })
+        })
+        .collect();
+    for quarter in 1..4 {
+        while admitted.load(Ordering::SeqCst) < quarter * CHAINS * COMMITS / 4 {
+            further.notified().await;
+        }
+        kill(store.nats_server_pid().await.expect("it runs"));
+    }
+    for chain in chains {
+        let chain = chain.await.expect("no chain fails");
+        let head = store
+            .log()
+            .head(&TenantId::default_tenant(), &chain.run)
+            .expect("readable")
+            .expect("recorded");
+        assert_eq!((head.next_seq, head.hash), (COMMITS + 1, chain.prev));
+    }
+    let status = store.status();
+    assert_eq!((status.pos, status.quarantined), (CHAINS * COMMITS, 0));
+    let log = verify::log(store.log()).expect("readable");
+    assert_eq!((log.commits, log.faults), (CHAINS * COMMITS, Vec::new()));
+    let stream = store.verify_stream().await.expect("readable");
+    assert_eq!(
+        (stream.commits, stream.faults),
+        (CHAINS * COMMITS, Vec::new())
+    );
+    store.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn closing_ends_nats_server() {
+    let data = tempfile::tempdir().expect("a directory");
+    let store = open(data.path()).await;
+    let pid = store.nats_server_pid().await.expect("it runs");
+    assert!(lives(pid));
+    store.close().await;
+    assert!(!lives(pid));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nats_server_does_not_outlive_a_killed_host_and_the_next_host_goes_on() {
+    let data = tempfile::tempdir().expect("a directory");
+    let mut host = Command::new(host_program())
+        .arg(data.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the host starts");
+    let mut line = String::new();
+    let mut said = BufReader::new(host.stdout.take().expect("piped"));
+    said.read_line(&mut line).expect("it says what it did");
+    let (pos, server) = line
+        .trim()
+        .split_once(' ')
+        .expect("position and process id");
+    let server: u32 = server.parse().expect("a process id");
+    assert_eq!(pos, "1");
+    assert!(lives(server));
+    host.kill().expect("killed");
+    host.wait().expect("gone");
+
+    // Started at once, on the same directory: it waits for the store of the one before.
+    let store = open(data.path()).await;
+    assert!(!lives(server), "the killed host's nats-server is gone");
+    let head = store
+        .log()
+        .head(&TenantId::host(), &coppice_messages::ids::RunId::system())
+        .expect("readable");
+    assert_eq!(head.map(|h| h.pos), Some(1), "what it recorded is there");
+    assert_eq!(admit(&store, &Chain::new("r1").step()).await, 2);
+    store.close().await;
+    wait_for_store(data.path());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_ends_in_order_when_it_is_told_to() {
+    let data = tempfile::tempdir().expect("a directory");
+    let mut host = Command::new(host_program())
+        .arg(data.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the host starts");
+    let mut stdin = host.stdin.take().expect("piped");
+    stdin.write_all(b"\n").expect("written");
+    drop(stdin);
+    assert!(host.wait().expect("it ends").success());
+    wait_for_store(data.path());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn clients_find_the_same_port_and_password_after_a_restart() {
+    let data = tempfile::tempdir().expect("a directory");
+    let endpoint = |store: Store| async move {
+        let endpoint = store.endpoint(coppice_store::Role::Watcher).await;
+        store.close().await;
+        (endpoint.url, format!("{:?}", endpoint.credentials))
+    };
+    let first = endpoint(open(data.path()).await).await;
+    let second = endpoint(open(data.path()).await).await;
+    assert_eq!(first, second);
+}
