@@ -11,7 +11,9 @@ pub mod expr;
 pub mod load;
 pub mod node;
 pub mod plan;
+pub mod schema;
 pub mod script;
+pub mod starter;
 pub mod tool;
 pub mod tree;
 

@@ -6,4 +6,5 @@ mod library;
 mod pictures;
 mod recorded;
 mod refused;
+mod schemas;
 mod written;
