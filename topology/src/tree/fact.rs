@@ -171,90 +171,60 @@ fn proposal(proposal: &Proposal) -> String {
 }
 
 fn effect_fact(event: &effect::Event) -> String {
-    match event {
-        effect::Event::Intended(intended) => format!(
-            "{} for {}, key {}, attempt {}",
-            intended.tool,
-            intended.node,
-            short(&intended.key.hex()),
-            intended.attempt
-        ),
-        effect::Event::NotSent(not_sent) => {
-            format!(
-                "{}: no byte left: {}",
-                short(&not_sent.key.hex()),
-                not_sent.why
-            )
+    let (key, says) = match event {
+        effect::Event::Intended(intended) => {
+            let key = intended.key.hex();
+            let (tool, node, attempt) = (&intended.tool, &intended.node, intended.attempt);
+            return format!("{tool} for {node}, key {}, attempt {attempt}", short(&key));
         }
         effect::Event::Lost(lost) => match &lost.what {
-            LostCall::Read { key, .. } => {
-                format!(
-                    "{}: the answer of this read will not come",
-                    short(&key.hex())
-                )
-            }
+            LostCall::Read { key, .. } => (key, "the answer of this read will not come".to_owned()),
             LostCall::Model { node, call } => {
-                format!("{node}: the answer to call {call} will not come")
+                return format!("{node}: the answer to call {call} will not come");
             }
         },
-        effect::Event::Landed(landed) => {
-            let id = landed.receipt.id.as_ref();
-            let id = id.map_or(String::new(), |id| format!(", receipt {id}"));
-            let result = match landed.result {
-                ResultCheck::Ok => "",
-                ResultCheck::OutputInvalid => ", its output does not meet its schema",
-                ResultCheck::OutputTooLarge => ", its output is too large",
-            };
-            format!("{}: it happened{id}{result}", short(&landed.key.hex()))
+        effect::Event::NotSent(not_sent) => {
+            (&not_sent.key, format!("no byte left: {}", not_sent.why))
         }
-        effect::Event::Declined(declined) => format!(
-            "{}: declined {}: {}",
-            short(&declined.key.hex()),
-            declined.code,
-            declined.message
-        ),
+        effect::Event::Landed(landed) => (&landed.key, landed_words(landed)),
+        effect::Event::Declined(declined) => {
+            let (code, message) = (&declined.code, &declined.message);
+            (&declined.key, format!("declined {code}: {message}"))
+        }
         effect::Event::Retryable(retryable) => {
-            format!(
-                "{}: not now: {}",
-                short(&retryable.key.hex()),
-                retryable.code
-            )
+            (&retryable.key, format!("not now: {}", retryable.code))
         }
-        effect::Event::Unknown(unknown) => {
-            format!(
-                "{}: nobody knows: {}",
-                short(&unknown.key.hex()),
-                unknown.why
-            )
-        }
+        effect::Event::Unknown(unknown) => (&unknown.key, format!("nobody knows: {}", unknown.why)),
         effect::Event::Reconciled(reconciled) => {
-            let key = reconciled.key.hex();
-            match &reconciled.outcome {
-                ReconciledOutcome::Landed { .. } => format!("{}: it had happened", short(&key)),
-                ReconciledOutcome::NotHappened => {
-                    format!("{}: it did not happen", short(&key))
-                }
-            }
+            let says = match &reconciled.outcome {
+                ReconciledOutcome::Landed { .. } => "it had happened",
+                ReconciledOutcome::NotHappened => "it did not happen",
+            };
+            (&reconciled.key, says.to_owned())
         }
         effect::Event::Escalated(escalated) => {
-            format!(
-                "{}: for a person: {}",
-                short(&escalated.key.hex()),
-                escalated.why
-            )
+            (&escalated.key, format!("for a person: {}", escalated.why))
         }
         effect::Event::Withdrawn(withdrawn) => {
-            format!(
-                "{}: not sent: {}",
-                short(&withdrawn.key.hex()),
-                withdrawn.why
-            )
+            (&withdrawn.key, format!("not sent: {}", withdrawn.why))
         }
-        effect::Event::Conflicted(conflicted) => format!(
-            "{}: the key stands for other arguments",
-            short(&conflicted.key.hex())
+        effect::Event::Conflicted(conflicted) => (
+            &conflicted.key,
+            "the key stands for other arguments".to_owned(),
         ),
-    }
+    };
+    format!("{}: {says}", short(&key.hex()))
+}
+
+fn landed_words(landed: &effect::Landed) -> String {
+    let id = landed.receipt.id.as_ref();
+    let id = id.map_or(String::new(), |id| format!(", receipt {id}"));
+    let result = match landed.result {
+        ResultCheck::Ok => "",
+        ResultCheck::OutputInvalid => ", its output does not meet its schema",
+        ResultCheck::OutputTooLarge => ", its output is too large",
+    };
+    format!("it happened{id}{result}")
 }
 
 fn system_fact(event: &system::Event) -> String {

@@ -10,6 +10,7 @@ use coppice_messages::{
         model, node,
         node::Outcome,
         run::{self, Program},
+        timer,
     },
     ids::{AgentName, EffectKey, NodeName, RunId, SlotName, ToolName},
 };
@@ -37,6 +38,7 @@ pub(super) struct Folded {
     pub models: BTreeMap<NodeName, Asking>,
     pub effects: BTreeMap<EffectKey, Effect>,
     pub children: BTreeMap<RunId, Child>,
+    pub timers: BTreeMap<NodeName, Timestamp>,
     pub nodes: BTreeMap<NodeName, NodeState>,
     pub refused: Vec<Refused>,
     pub last: Option<Last>,
@@ -96,10 +98,15 @@ impl Folded {
             Event::Child(event) => self.child(event),
             Event::Model(event) => self.model(event),
             Event::Effect(event) => self.effect(event),
+            Event::Timer(timer::Event::Set(set)) => {
+                self.timers.insert(set.node.clone(), set.due);
+            }
+            Event::Timer(timer::Event::Due(due)) => {
+                self.timers.remove(&due.node);
+            }
             Event::Join(_)
             | Event::Check(_)
             | Event::Budget(_)
-            | Event::Timer(_)
             | Event::System(_)
             | Event::Unrecognised { .. } => {}
         }

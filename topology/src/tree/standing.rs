@@ -1,5 +1,7 @@
 //! What a run is doing now, why it is not done, and who can unblock it.
 
+use coppice_messages::Timestamp;
+
 use super::{
     fold::{Child, Folded, Status},
     frame::{NodeState, State, Waiting, WaitingFor},
@@ -36,6 +38,7 @@ pub(super) fn standing(run: &Folded, by_parent: Option<&Child>) -> Standing {
     if let Some(waiting) = unclear(run)
         .or_else(|| children(run))
         .or_else(|| again(run))
+        .or_else(|| timer(run))
     {
         return waits(waiting);
     }
@@ -79,7 +82,7 @@ fn dead(child: &Child) -> Option<Wait> {
     }
     let (why, restart_at) = child.crashed.as_ref()?;
     let who = match restart_at {
-        Some(at) => format!("its parent starts it again at {at}"),
+        Some(at) => format!("its parent starts it again at {}", clock(*at)),
         None => "its parent gives it up".to_owned(),
     };
     Some((WaitingFor::Supervisor, format!("died: {why}"), who))
@@ -160,4 +163,18 @@ fn again(run: &Folded) -> Option<Wait> {
     let (tool, why) = run.effects.values().find_map(tried_again)?;
     let doing = format!("tries {tool} again");
     Some((WaitingFor::Timer, doing, format!("its backoff: {why}")))
+}
+
+fn timer(run: &Folded) -> Option<Wait> {
+    let (node, due) = run.timers.iter().min_by_key(|(_, due)| **due)?;
+    let who = format!("the clock, at {}", clock(*due));
+    Some((WaitingFor::Timer, format!("waits at {node}"), who))
+}
+
+/// The time of day; the date is in the frame's other times.
+fn clock(at: Timestamp) -> String {
+    let whole = at.to_string();
+    whole
+        .get(11..19)
+        .map_or(whole.clone(), |time| format!("{time}Z"))
 }

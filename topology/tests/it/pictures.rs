@@ -11,6 +11,7 @@ use coppice_messages::{
         effect::{self, Escalated, Lost, LostCall, Unknown},
         model::{self, Refused},
         run::{self, ClaimReason, Claimed, Reason},
+        timer,
     },
 };
 use coppice_topology::tree::{Frame, State, TextOptions, Tree, WaitingFor};
@@ -119,6 +120,26 @@ fn a_doubt_says_what_is_not_known_and_who_can_find_out() {
         })),
     );
     picture("doubt-for-a-person", &story.tree, &TextOptions::default());
+}
+
+#[test]
+fn a_timer_says_until_when() {
+    let mut story = Story::new("incident-comparison");
+    let root = story.open_root();
+    story.starts(&root, "settle");
+    let set = timer::Set {
+        node: "settle".parse().unwrap(),
+        visit: 1,
+        due: story.now(),
+    };
+    story.push(&root, Event::Timer(timer::Event::Set(set)));
+    picture("timer", &story.tree, &TextOptions::default());
+    let due = timer::Due {
+        node: "settle".parse().unwrap(),
+        visit: 1,
+    };
+    story.push(&root, Event::Timer(timer::Event::Due(due)));
+    assert_eq!(story.tree.frame().runs[0].state, State::Running);
 }
 
 #[test]
