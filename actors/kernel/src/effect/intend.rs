@@ -3,6 +3,7 @@
 use coppice_messages::{
     Digest, Event, Payload, Spent, Value,
     budget::Overdrawn,
+    contract::HumanControl,
     digest::LengthPrefixed,
     event::effect::{self, Conflicted, Intended, ResultCheck},
     ids::{EffectKey, NodeName, ToolName},
@@ -102,7 +103,22 @@ impl State {
                 ),
             );
         }
-        Ok(pinned)
+        let operation = pinned.contract.operation;
+        match self.plan.contract.human_control.get(&operation) {
+            None | Some(HumanControl::None) => Ok(pinned),
+            Some(HumanControl::Forbidden) => refused(
+                "refused_tool",
+                format!("the contract forbids {operation}, whoever approves"),
+            ),
+            Some(HumanControl::Preview | HumanControl::Approve | HumanControl::TwoPerson) => {
+                refused(
+                    "refused_tool",
+                    format!(
+                        "the contract wants people to be asked before {operation}, and nobody can be"
+                    ),
+                )
+            }
+        }
     }
 
     /// The intent to call a tool, with what it needs reserved; or why not.

@@ -1,7 +1,11 @@
 //! Single decisions, one reason each.
 
+use std::sync::Arc;
+
 use coppice_messages::{
-    Event, event,
+    Event, Operation,
+    contract::HumanControl,
+    event,
     event::{join::SlotOutcome, run::Reason},
 };
 
@@ -78,4 +82,21 @@ fn a_child_that_crashes_more_often_than_its_intensity_is_given_up_and_the_join_s
         Reason::Succeeded,
         "the rule is collect"
     );
+}
+
+#[test]
+fn an_operation_before_which_people_must_be_asked_is_not_intended() {
+    for level in [HumanControl::Approve, HumanControl::Forbidden] {
+        let mut plan = (*comparison()).clone();
+        let control = &mut plan.contract.human_control;
+        control.insert(Operation::Create, level);
+        let mut world = World::new(Arc::new(plan), input(2), 2, Weather::default());
+        world.prepare();
+        while world.ended().is_none() {
+            world.step();
+        }
+        let ended = world.ended().expect("ended");
+        assert_eq!(ended.class.as_deref(), Some("refused_tool"));
+        assert!(world.desk.is_empty(), "nothing was written");
+    }
 }
