@@ -1,6 +1,11 @@
 //! The files of the library are what a build of the product carries: each must make a release.
 
-use coppice_topology::{bundle, compile};
+use coppice_messages::{
+    Account, Delegation, Millis, Timestamp,
+    delegation::{Field, Request, Root, Standing, Widening},
+    ids::{AgentName, RunId},
+};
+use coppice_topology::{Plan, bundle, compile, load};
 
 use crate::files::Directory;
 
@@ -50,4 +55,74 @@ fn a_release_with_a_document_missing_names_it() {
         error.to_string(),
         format!("the contract of this release is not there: {contract}")
     );
+}
+
+/// Narrows for a child of `parent` that does an agent's work.
+fn narrow(
+    plan: &Plan,
+    parent: &Delegation,
+    agent: &AgentName,
+    request: &Request,
+) -> Result<Delegation, Widening> {
+    let run = RunId::child(parent.run(), &"slot".parse().unwrap(), 0);
+    let account = Account::open(parent.budget().clone());
+    let standing = Standing {
+        account: &account,
+        child: &run,
+        children_made: 0,
+        made_within_minute: 0,
+        share: &account.left().share(4),
+        agent_tools: &plan.agents[agent].tools,
+        tool_access: &|tool| Some(plan.tools.get(tool)?.contract.operation.access()),
+        result_schema: None,
+    };
+    parent.narrow(request, &standing, Timestamp(0))
+}
+
+#[test]
+fn the_script_that_overreaches_is_refused_for_a_tool_a_deadline_and_a_budget() {
+    let library = Directory::library();
+    let file = "topologies/widening-refused.yaml";
+    let plan = bundle(file, &library.bytes(file), &library).unwrap().plan;
+    let root = Root {
+        run: "root-1".parse().unwrap(),
+        tenant: "default".parse().unwrap(),
+        principal: "user:ada".to_owned(),
+        objective: String::new(),
+        result_schema: None,
+        input_refs: [].into(),
+    };
+    let root = Delegation::root(&plan.contract, root, Timestamp(0));
+    let gather = &plan.root.nodes[&"gather".parse().unwrap()];
+    let (agent, request) = (
+        &gather.fan_out.as_ref().unwrap().agent,
+        gather.delegation.as_ref().unwrap(),
+    );
+    let child = narrow(&plan, &root, agent, request).unwrap();
+    assert!(child.deadline() <= Timestamp(0).plus(Millis(60_000)));
+
+    let script = library.bytes("models/overreach.yaml");
+    let script = load::script("overreach.yaml", &script).unwrap().value;
+    let wanted = script
+        .turns
+        .iter()
+        .filter_map(|turn| turn.delegate.as_ref());
+    let fields: Vec<Field> = wanted
+        .map(|wanted| narrow(&plan, &child, &wanted.agent, &wanted.delegation))
+        .map(|refused| refused.unwrap_err().field)
+        .collect();
+    let expected = [Field::PermittedTools, Field::Deadline, Field::Budget];
+    assert_eq!(fields, expected);
+
+    let modest = Request {
+        budget: coppice_messages::delegation::BudgetRequest {
+            steps: Some(2),
+            ..Default::default()
+        },
+        authority_scope: request.authority_scope.clone(),
+        ..Request::default()
+    };
+    let helper: AgentName = "helper".parse().unwrap();
+    let granted = narrow(&plan, &child, &helper, &modest).unwrap();
+    assert_eq!(granted.budget().steps, 2, "what is narrower is granted");
 }

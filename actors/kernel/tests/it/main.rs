@@ -2,6 +2,7 @@
 
 mod crash;
 mod laws;
+mod picture;
 mod tables;
 mod waits;
 mod world;
