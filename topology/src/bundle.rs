@@ -5,14 +5,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use coppice_messages::{
-    Digest, Value,
+    Contract, Digest, Value,
     ids::{SchemaName, ToolName},
 };
 use serde::Serialize;
 
 use crate::{
     check,
-    document::Topology,
+    document::{ContractRef, Topology},
     load::{self, Diagnostic, Diagnostics, Loaded},
     plan::{Manifest, Plan},
 };
@@ -101,7 +101,7 @@ pub struct Bundle {
 #[derive(Debug)]
 pub(crate) struct Parts {
     pub topology: Loaded<Topology>,
-    pub contract: Loaded<coppice_messages::Contract>,
+    pub contract: Loaded<Contract>,
     pub tools: BTreeMap<ToolName, (Digest, Loaded<crate::tool::Tool>)>,
     pub schemas: BTreeMap<SchemaName, Loaded<Value>>,
     pub models: BTreeMap<String, Loaded<crate::script::Script>>,
@@ -119,13 +119,7 @@ pub fn bundle(file: &str, bytes: &[u8], documents: &dyn Documents) -> Result<Bun
         faults: Vec::new(),
     };
     let topology_digest = gathering.keep(bytes.to_vec());
-    let contract_at = topology.at_value(&["contract"], "");
-    let contract = gathering.read(
-        DocumentKind::Contract,
-        &topology.value.contract,
-        &contract_at,
-        load::contract,
-    );
+    let contract = gathering.contract(&topology);
     let Some((contract_digest, contract)) = contract else {
         return Err(gathering.refuse());
     };
@@ -225,6 +219,25 @@ impl Gathering<'_> {
             Err(fault) => {
                 self.faults.push(fault);
                 None
+            }
+        }
+    }
+
+    /// The contract that is named, or the one that is written out: its document is then its canonical JSON.
+    fn contract(&mut self, topology: &Loaded<Topology>) -> Option<(Digest, Loaded<Contract>)> {
+        let at = topology.at_value(&["contract"], "");
+        match &topology.value.contract {
+            ContractRef::Named(name) => {
+                self.read(DocumentKind::Contract, name, &at, load::contract)
+            }
+            ContractRef::Inline(contract) => {
+                let digest = self.keep(canonical(contract));
+                let loaded = Loaded {
+                    value: Contract::clone(contract),
+                    file: topology.file.clone(),
+                    yaml: topology.yaml.find(&["contract"])?.clone(),
+                };
+                Some((digest, loaded))
             }
         }
     }

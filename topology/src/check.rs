@@ -4,6 +4,7 @@
 //! an older one has started.
 
 mod authority;
+mod child;
 mod contract;
 mod control;
 mod file;
@@ -19,6 +20,7 @@ use coppice_messages::{Contract, Value};
 
 use crate::{
     bundle::Parts,
+    document::ContractRef,
     load::{Diagnostic, Loaded},
     script::Script,
     tool::Tool,
@@ -79,10 +81,11 @@ pub fn schema(loaded: &Loaded<Value>) -> Vec<Diagnostic> {
 
 /// A file found under a name says that name.
 fn names(parts: &Parts, faults: &mut Vec<Diagnostic>) {
-    let named = &parts.topology.value.contract;
-    let own = &parts.contract.value.contract;
-    if own != named && !named.contains('/') {
-        faults.push(other_name(&parts.contract, "contract", named, own));
+    if let ContractRef::Named(named) = &parts.topology.value.contract {
+        let own = &parts.contract.value.contract;
+        if own != named && !named.contains('/') {
+            faults.push(other_name(&parts.contract, "contract", named, own));
+        }
     }
     for (name, (_, loaded)) in &parts.tools {
         if loaded.value.tool != *name {

@@ -6,12 +6,13 @@
 
 mod de;
 mod diagnostic;
+mod suggest;
 mod yaml;
 
 use coppice_messages::{Contract, Value, delegation::RequestDocument};
 use serde::de::DeserializeOwned;
 
-pub(crate) use self::de::suggestion;
+pub(crate) use self::suggest::suggestion;
 pub use self::{
     diagnostic::{Diagnostic, Diagnostics},
     yaml::{Position, Yaml},

@@ -9,6 +9,7 @@ use serde::de::{
 
 use super::{
     diagnostic::Diagnostic,
+    suggest::suggestion,
     yaml::{Member, Position, Shape, Yaml},
 };
 
@@ -18,6 +19,8 @@ pub(super) struct Fault {
     at: Option<Position>,
     message: String,
     help: Option<String>,
+    /// The path of a key that is missing, from the map that was read last.
+    missing: Option<String>,
 }
 
 impl Fault {
@@ -32,12 +35,22 @@ impl Fault {
             at: None,
             message,
             help: Some(help),
+            missing: None,
         }
     }
 
+    /// The fault stands below this key.
+    fn below(mut self, key: &str) -> Self {
+        self.missing = self.missing.map(|path| format!("{key}.{path}"));
+        self
+    }
+
     pub(super) fn into_diagnostic(self, file: &str) -> Diagnostic {
-        let mut diagnostic =
-            Diagnostic::new(file, self.at.unwrap_or(Position::START), self.message);
+        let message = match &self.missing {
+            Some(path) => format!("the key {path} is missing"),
+            None => self.message,
+        };
+        let mut diagnostic = Diagnostic::new(file, self.at.unwrap_or(Position::START), message);
         diagnostic.help = self.help;
         diagnostic
     }
@@ -57,6 +70,7 @@ impl de::Error for Fault {
             at: None,
             message: message.to_string(),
             help: None,
+            missing: None,
         }
     }
 
@@ -94,10 +108,10 @@ impl de::Error for Fault {
     }
 
     fn missing_field(field: &'static str) -> Self {
-        Self::with_help(
-            format!("the key {field:?} is missing"),
-            format!("add {field}: …"),
-        )
+        Self {
+            missing: Some(field.to_owned()),
+            ..Self::with_help(String::new(), format!("add {field}: …"))
+        }
     }
 }
 
@@ -134,52 +148,6 @@ fn found(unexpected: &Unexpected<'_>) -> String {
         Unexpected::Map => "a map".to_owned(),
         other => format!("{other}"),
     }
-}
-
-/// A list up to this long is shown even when it is clear what was meant.
-const SHORT: usize = 10;
-
-/// What was probably meant, and all that could be.
-pub(crate) fn suggestion<S: AsRef<str>>(given: &str, known: &[S]) -> String {
-    let all = known
-        .iter()
-        .map(AsRef::as_ref)
-        .collect::<Vec<_>>()
-        .join(", ");
-    let nearest = known
-        .iter()
-        .map(|known| (distance(given, known.as_ref()), known.as_ref()))
-        .min();
-    match nearest {
-        None => "nothing is known here".to_owned(),
-        Some((far, near)) if far <= near.len().div_ceil(3) && known.len() > SHORT => {
-            format!("did you mean {near}?")
-        }
-        Some((far, near)) if far <= near.len().div_ceil(3) => {
-            format!("did you mean {near}? Known: {all}")
-        }
-        Some(_) => format!("known: {all}"),
-    }
-}
-
-/// How many letters are to be put in, left out or changed.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.chars().enumerate() {
-        let mut above_left = i;
-        let mut left = i + 1;
-        for (to, cell) in b.iter().zip(row.iter_mut().skip(1)) {
-            let changed = above_left + usize::from(from != *to);
-            above_left = *cell;
-            left = changed.min(left + 1).min(*cell + 1);
-            *cell = left;
-        }
-        if let Some(first) = row.first_mut() {
-            *first = i + 1;
-        }
-    }
-    row.last().copied().unwrap_or_default()
 }
 
 /// Reads one value.
@@ -387,7 +355,7 @@ impl<'de> SeqAccess<'de> for &mut Items<'_> {
 /// The members of a map.
 struct Members<'t> {
     rest: std::slice::Iter<'t, Member>,
-    value: Option<&'t Yaml>,
+    value: Option<&'t Member>,
 }
 
 impl<'de> MapAccess<'de> for Members<'_> {
@@ -400,7 +368,7 @@ impl<'de> MapAccess<'de> for Members<'_> {
         let Some(member) = self.rest.next() else {
             return Ok(None);
         };
-        self.value = Some(&member.value);
+        self.value = Some(member);
         seed.deserialize(de::value::StrDeserializer::<Fault>::new(&member.key))
             .map(Some)
             .map_err(|fault| fault.at(member.at))
@@ -408,9 +376,9 @@ impl<'de> MapAccess<'de> for Members<'_> {
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Fault> {
         match self.value.take() {
-            Some(value) => seed
+            Some(Member { key, value, .. }) => seed
                 .deserialize(Reader(value))
-                .map_err(|fault| fault.at(value.at)),
+                .map_err(|fault| fault.at(value.at).below(key)),
             None => Err(de::Error::custom("a value without a key")),
         }
     }

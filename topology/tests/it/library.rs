@@ -126,3 +126,20 @@ fn the_script_that_overreaches_is_refused_for_a_tool_a_deadline_and_a_budget() {
     let granted = narrow(&plan, &child, &helper, &modest).unwrap();
     assert_eq!(granted.budget().steps, 2, "what is narrower is granted");
 }
+
+#[test]
+fn a_contract_written_out_makes_the_plan_of_a_named_one() {
+    let library = Directory::library();
+    let file = "topologies/incident-comparison.yaml";
+    let named = String::from_utf8(library.bytes(file)).unwrap();
+    let contract = String::from_utf8(library.bytes("contracts/default.yaml")).unwrap();
+    let indented: String = contract.lines().map(|line| format!("  {line}\n")).collect();
+    let written_out = named.replace("contract: default\n", &format!("contract:\n{indented}"));
+    let plan = |text: &str| bundle(file, text.as_bytes(), &library).unwrap();
+    let (named, written_out) = (plan(&named), plan(&written_out));
+    assert_eq!(written_out.plan.contract, named.plan.contract);
+    let again = compile(written_out.release, &|digest| {
+        written_out.documents.get(digest).cloned()
+    });
+    assert_eq!(again.unwrap(), written_out.plan);
+}
