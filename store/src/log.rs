@@ -4,7 +4,6 @@
 
 pub(crate) mod blobs;
 pub(crate) mod commits;
-pub(crate) mod heads;
 pub(crate) mod key;
 pub(crate) mod meta;
 pub(crate) mod positions;
@@ -109,7 +108,6 @@ pub(crate) struct Tables {
     pub db: Database,
     pub commits: Keyspace,
     pub positions: Keyspace,
-    pub heads: Keyspace,
     pub rows: Keyspace,
     pub blobs: Keyspace,
     pub quarantine: Keyspace,
@@ -130,7 +128,6 @@ impl Tables {
         Ok(Self {
             commits: db.keyspace("commits", small)?,
             positions: db.keyspace("positions", small)?,
-            heads: db.keyspace("heads", small)?,
             rows: db.keyspace("rows", small)?,
             blobs: db.keyspace("blobs", large)?,
             quarantine: db.keyspace("quarantine", large)?,
@@ -198,6 +195,8 @@ pub struct Positioned {
     pub run: RunId,
     /// Number of its first event.
     pub seq: u64,
+    /// SHA-256 of its bytes, as it was when they were recorded.
+    pub hash: Digest,
     /// Its bytes.
     pub bytes: Bytes,
 }
@@ -238,6 +237,7 @@ impl LogReader {
                 tenant,
                 run,
                 seq: recorded.seq,
+                hash: recorded.hash,
                 bytes: recorded.bytes,
             })
         })
@@ -261,14 +261,7 @@ impl LogReader {
     /// # Errors
     /// [`ReadError`].
     pub fn head(&self, tenant: &TenantId, run: &RunId) -> Result<Option<Head>, ReadError> {
-        heads::get(&self.tables.heads, tenant, run)
-    }
-
-    /// Every chain with its end, system chains among them.
-    pub fn heads(
-        &self,
-    ) -> impl Iterator<Item = Result<(TenantId, RunId, Head), ReadError>> + Send + 'static {
-        heads::all(&self.tables.heads)
+        commits::head(&self.tables.commits, tenant, run)
     }
 
     /// A run's row.

@@ -4,7 +4,7 @@
 
 mod stream;
 
-use std::{collections::HashMap, fmt};
+use std::fmt;
 
 use coppice_messages::{
     Commit, Digest,
@@ -13,10 +13,7 @@ use coppice_messages::{
 
 pub(crate) use self::stream::compare;
 pub use self::stream::{StreamFault, StreamVerified, VerifyStreamError};
-use crate::{
-    admission::Head,
-    log::{LogReader, ReadError, Recorded, blobs, commits, heads, key, positions},
-};
+use crate::log::{LogReader, ReadError, Recorded, blobs, commits, key, positions};
 
 /// What verification of the log found.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -51,6 +48,8 @@ pub struct Fault {
 /// What can be wrong with the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Damage {
+    /// The bytes do not have the hash that was recorded with them.
+    Altered,
     /// The bytes cannot be decoded.
     Undecodable,
     /// A commit names another tenant, run or number than the place where it lies.
@@ -64,12 +63,6 @@ pub enum Damage {
     BrokenChain,
     /// Its epoch does not follow from the one before.
     Epoch,
-    /// The chain does not end where its head says: its last commit was altered or removed.
-    OtherEnd,
-    /// A head without commits.
-    NoCommits,
-    /// Commits without a head.
-    NoHead,
     /// The positions have a gap here.
     MissingPosition,
     /// No commit, or one that knows another position, lies at this position.
@@ -91,6 +84,7 @@ impl fmt::Display for Fault {
             }
         }
         match &self.damage {
+            Damage::Altered => f.write_str("the commit was altered after it was recorded"),
             Damage::Undecodable => f.write_str("the commit's bytes cannot be decoded"),
             Damage::OtherPlace => f.write_str("the commit belongs elsewhere"),
             Damage::Missing { expected } => {
@@ -100,9 +94,6 @@ impl fmt::Display for Fault {
                 f.write_str("the hash of the commit before is not the one that this commit cites")
             }
             Damage::Epoch => f.write_str("the epoch does not follow from the one before"),
-            Damage::OtherEnd => f.write_str("the chain does not end where its head says"),
-            Damage::NoCommits => f.write_str("there is a head, but no commit"),
-            Damage::NoHead => f.write_str("there are commits, but no head"),
             Damage::MissingPosition => f.write_str("no commit has this position"),
             Damage::OtherPosition => {
                 f.write_str("the commit that should have this position is missing or has another")
@@ -161,17 +152,25 @@ impl Walk {
 
     /// One commit further; what is wrong with it.
     fn step(&mut self, recorded: &Recorded) -> (u64, Option<Damage>) {
-        let before = self.hash;
-        self.hash = Digest::of(&recorded.bytes);
+        // What the next commit cites is what was recorded; so an altered commit is one fault and not two.
+        let before = std::mem::replace(&mut self.hash, recorded.hash);
+        let altered = Digest::of(&recorded.bytes) != recorded.hash;
         let expected = self.next_seq;
         let Ok(commit) = Commit::decode(&recorded.bytes) else {
             // How many events it had is not known: the next commit is taken at its word.
             self.next_seq = 0;
-            return (0, Some(Damage::Undecodable));
+            let damage = if altered {
+                Damage::Altered
+            } else {
+                Damage::Undecodable
+            };
+            return (0, Some(damage));
         };
         self.next_seq = commit.next_seq();
         let epoch = std::mem::replace(&mut self.epoch, commit.epoch);
-        let damage = if (&commit.tenant, &commit.run, commit.seq)
+        let damage = if altered {
+            Some(Damage::Altered)
+        } else if (&commit.tenant, &commit.run, commit.seq)
             != (&self.tenant, &self.run, recorded.seq)
         {
             Some(Damage::OtherPlace)
@@ -186,27 +185,9 @@ impl Walk {
         };
         (commit.events.len() as u64, damage)
     }
-
-    fn end(&self, heads: &mut HashMap<(TenantId, RunId), Head>) -> Option<Fault> {
-        let head = heads.remove(&(self.tenant.clone(), self.run.clone()));
-        match head {
-            None => Some(self.fault(None, Damage::NoHead)),
-            Some(head) if head.hash != self.hash => Some(Fault {
-                seq: Some(head.seq),
-                pos: Some(head.pos),
-                ..self.fault(None, Damage::OtherEnd)
-            }),
-            Some(_) => None,
-        }
-    }
 }
 
 fn chains(reader: &LogReader, found: &mut Verified) -> Result<(), ReadError> {
-    let mut heads = HashMap::new();
-    for head in heads::all(&reader.tables.heads) {
-        let (tenant, run, head) = head?;
-        heads.insert((tenant, run), head);
-    }
     let mut walk: Option<Walk> = None;
     for entry in commits::all(&reader.tables.commits) {
         let (tenant, run, recorded) = entry?;
@@ -214,12 +195,10 @@ fn chains(reader: &LogReader, found: &mut Verified) -> Result<(), ReadError> {
             .as_ref()
             .is_none_or(|w| (&w.tenant, &w.run) != (&tenant, &run))
         {
-            found
-                .faults
-                .extend(walk.take().and_then(|w| w.end(&mut heads)));
+            walk = None;
             found.chains += 1;
         }
-        let walk = walk.get_or_insert_with(|| Walk {
+        let walk = walk.get_or_insert(Walk {
             tenant,
             run,
             next_seq: 1,
@@ -233,16 +212,6 @@ fn chains(reader: &LogReader, found: &mut Verified) -> Result<(), ReadError> {
             .faults
             .extend(damage.map(|damage| walk.fault(Some(&recorded), damage)));
     }
-    found.faults.extend(walk.and_then(|w| w.end(&mut heads)));
-    found
-        .faults
-        .extend(heads.into_iter().map(|((tenant, run), head)| Fault {
-            tenant: Some(tenant),
-            run: Some(run),
-            seq: Some(head.seq),
-            pos: Some(head.pos),
-            damage: Damage::NoCommits,
-        }));
     Ok(())
 }
 
@@ -251,26 +220,26 @@ fn order(reader: &LogReader, found: &mut Verified) -> Result<(), ReadError> {
     let mut expected = 1;
     for entry in positions::from(&reader.tables.positions, 0) {
         let (pos, commit_key) = entry?;
-        let (tenant, run) = key::read_run(&commit_key).unzip();
-        let fault = |pos, damage| Fault {
-            tenant: tenant.clone(),
-            run: run.clone(),
-            seq: None,
-            pos: Some(pos),
-            damage,
-        };
         if pos != expected {
-            let missing = Fault {
+            found.faults.push(Fault {
                 tenant: None,
                 run: None,
-                ..fault(expected, Damage::MissingPosition)
-            };
-            found.faults.push(missing);
+                seq: None,
+                pos: Some(expected),
+                damage: Damage::MissingPosition,
+            });
         }
         expected = pos + 1;
         let recorded = commits::at_key(&reader.tables.commits, &commit_key)?;
         if recorded.is_none_or(|r| r.pos != pos) {
-            found.faults.push(fault(pos, Damage::OtherPosition));
+            let (tenant, run) = key::read_run(&commit_key).unzip();
+            found.faults.push(Fault {
+                tenant,
+                run,
+                seq: key::last_number(&commit_key),
+                pos: Some(pos),
+                damage: Damage::OtherPosition,
+            });
         }
     }
     Ok(())

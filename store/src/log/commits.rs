@@ -1,10 +1,19 @@
-//! Commits by run: `<tenant> 0 <run> 0 <seq of the first event>` → `<position> <the commit's bytes>`.
+//! Commits by run: `<tenant> 0 <run> 0 <seq of the first event>` → `<position> <SHA-256 of the bytes> <the commit's bytes>`.
+//!
+//! The hash stands beside the bytes, so that an altered commit is known by itself, also the last of a chain, which no other cites. The end of
+//! a chain is its last commit; there is no second account of it that each commit would have to write.
+
+use std::io::Read as _;
 
 use bytes::Bytes;
-use coppice_messages::ids::{RunId, TenantId};
-use fjall::{Keyspace, OwnedWriteBatch as WriteBatch};
+use coppice_messages::{
+    Digest, Header,
+    ids::{RunId, TenantId},
+};
+use fjall::{Keyspace, OwnedWriteBatch as WriteBatch, Slice};
 
 use super::{ReadError, key};
+use crate::admission::Head;
 
 /// A recorded commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,7 +22,9 @@ pub struct Recorded {
     pub pos: u64,
     /// Number of its first event.
     pub seq: u64,
-    /// Its bytes, over which its hash is made.
+    /// SHA-256 of its bytes, as it was when they were recorded.
+    pub hash: Digest,
+    /// Its bytes.
     pub bytes: Bytes,
 }
 
@@ -28,26 +39,31 @@ pub(crate) fn put(
     batch: &mut WriteBatch,
     commits: &Keyspace,
     (tenant, run, seq): (&TenantId, &RunId, u64),
-    pos: u64,
+    (pos, hash): (u64, &Digest),
     bytes: &[u8],
-) -> Vec<u8> {
-    let key = full_key(tenant, run, seq);
-    let mut value = Vec::with_capacity(8 + bytes.len());
-    value.extend_from_slice(&pos.to_be_bytes());
-    value.extend_from_slice(bytes);
-    batch.insert(commits, key.as_slice(), value);
-    key
+) -> Result<Slice, ReadError> {
+    let key = Slice::from(full_key(tenant, run, seq));
+    let pos = pos.to_be_bytes();
+    let mut parts = pos.chain(&hash.0[..]).chain(bytes);
+    let value = Slice::from_reader(&mut parts, pos.len() + hash.0.len() + bytes.len())
+        .map_err(fjall::Error::from)?;
+    batch.insert(commits, key.clone(), value);
+    Ok(key)
 }
 
 fn read(key: &[u8], value: &[u8]) -> Result<Recorded, ReadError> {
-    let seq = key::last_number(key).ok_or_else(|| ReadError::unreadable("a commit's key"))?;
-    let (pos, bytes) =
-        key::first_number(value).ok_or_else(|| ReadError::unreadable("a commit's position"))?;
-    Ok(Recorded {
-        pos,
-        seq,
-        bytes: Bytes::copy_from_slice(bytes),
-    })
+    let parts = || {
+        let seq = key::last_number(key)?;
+        let (pos, rest) = key::first_number(value)?;
+        let (hash, bytes) = rest.split_first_chunk::<32>()?;
+        Some(Recorded {
+            pos,
+            seq,
+            hash: Digest(*hash),
+            bytes: Bytes::copy_from_slice(bytes),
+        })
+    };
+    parts().ok_or_else(|| ReadError::unreadable("a commit"))
 }
 
 /// The commit with this key.
@@ -55,7 +71,7 @@ pub(crate) fn at_key(commits: &Keyspace, key: &[u8]) -> Result<Option<Recorded>,
     commits.get(key)?.map(|value| read(key, &value)).transpose()
 }
 
-/// The commit that holds event number `seq`, if the chain reaches that far or ends before it: its last commit that begins at or before `seq`.
+/// A chain's last commit that begins at or before event number `seq`.
 pub(crate) fn at_or_before(
     commits: &Keyspace,
     tenant: &TenantId,
@@ -68,6 +84,31 @@ pub(crate) fn at_or_before(
     };
     let (key, value) = found.into_inner()?;
     read(&key, &value).map(Some)
+}
+
+/// The end of a run's chain.
+pub(crate) fn head(
+    commits: &Keyspace,
+    tenant: &TenantId,
+    run: &RunId,
+) -> Result<Option<Head>, ReadError> {
+    // Most who ask for a run that is not there are about to make it: a look-up by key costs them less than a range.
+    if commits.get(full_key(tenant, run, 1))?.is_none() {
+        return Ok(None);
+    }
+    let Some(last) = at_or_before(commits, tenant, run, u64::MAX)? else {
+        return Ok(None);
+    };
+    let header = Header::decode(&last.bytes)
+        .map_err(|_| ReadError::unreadable("the last commit of a chain"))?;
+    Ok(Some(Head {
+        next_seq: header.next_seq(),
+        tree: header.tree,
+        seq: last.seq,
+        epoch: header.epoch,
+        hash: last.hash,
+        pos: last.pos,
+    }))
 }
 
 /// A run's commits, from the one that begins at or after `from`.

@@ -23,7 +23,7 @@ pub(super) fn of_tenant(tenant: &TenantId) -> Vec<u8> {
 }
 
 /// The eight bytes of a number at the end of a key.
-pub(super) fn last_number(key: &[u8]) -> Option<u64> {
+pub(crate) fn last_number(key: &[u8]) -> Option<u64> {
     key.last_chunk::<8>().copied().map(u64::from_be_bytes)
 }
 

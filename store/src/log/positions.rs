@@ -1,11 +1,11 @@
 //! The order of the whole log: `<position>` → key of the commit. Positions begin at 1 and have no gaps.
 
-use fjall::{Keyspace, OwnedWriteBatch as WriteBatch};
+use fjall::{Keyspace, OwnedWriteBatch as WriteBatch, Slice};
 
 use super::{ReadError, key};
 
 /// Gives a commit its position.
-pub(crate) fn put(batch: &mut WriteBatch, positions: &Keyspace, pos: u64, commit_key: &[u8]) {
+pub(crate) fn put(batch: &mut WriteBatch, positions: &Keyspace, pos: u64, commit_key: Slice) {
     batch.insert(positions, pos.to_be_bytes(), commit_key);
 }
 

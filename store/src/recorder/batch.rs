@@ -1,9 +1,6 @@
 //! One gathered batch: what is admitted goes into one write, together with everything that follows from it.
 
-use std::{
-    collections::{BTreeSet, HashMap},
-    mem,
-};
+use std::{collections::HashMap, mem};
 
 use bytes::Bytes;
 use coppice_messages::{
@@ -22,8 +19,8 @@ use crate::{
     admission::{self, Head, Outcome, Reason, Stored, View},
     limits::HEADS_CACHED_MAX,
     log::{
-        Quarantined, ReadError, Row, RowEnd, StreamPosition, Tables, commits, heads, meta,
-        positions, quarantine, rows,
+        Quarantined, ReadError, Row, RowEnd, StreamPosition, Tables, commits, meta, positions,
+        quarantine, rows,
     },
     open_effects,
     publisher::Verdict,
@@ -68,7 +65,7 @@ impl View for LogView<'_> {
         if let Some(head) = self.heads.cached.get(&key) {
             return Ok(Some(head.clone()));
         }
-        let found = heads::get(&self.tables.heads, tenant, run)?;
+        let found = commits::head(&self.tables.commits, tenant, run)?;
         if let Some(head) = &found {
             self.heads.cached.insert(key, head.clone());
         }
@@ -93,7 +90,7 @@ impl View for LogView<'_> {
             .map_err(|_| ReadError::unreadable("a commit of a chain"))?;
         let stored = Stored {
             pos: found.pos,
-            hash: Digest::of(&found.bytes),
+            hash: found.hash,
             seq: found.seq,
             kinds: header.events.into_iter().map(|e| e.kind).collect(),
         };
@@ -117,7 +114,6 @@ pub(super) struct Batch<'a> {
     view: LogView<'a>,
     assembly: &'a mut Assembly,
     rows: HashMap<RunKey, Row>,
-    moved: BTreeSet<RunKey>,
     bytes: usize,
     taken: usize,
     done: Done,
@@ -143,7 +139,6 @@ impl<'a> Batch<'a> {
             view: LogView { tables, heads },
             assembly,
             rows: HashMap::new(),
-            moved: BTreeSet::new(),
             bytes: 0,
             taken: 0,
         }
@@ -236,8 +231,8 @@ impl<'a> Batch<'a> {
         let hash = head.hash;
         let write = &mut self.done.write;
         let place = (&header.tenant, &header.run, header.seq);
-        let commit_key = commits::put(write, &tables.commits, place, pos, &bytes);
-        positions::put(write, &tables.positions, pos, &commit_key);
+        let commit_key = commits::put(write, &tables.commits, place, (pos, &hash), &bytes)?;
+        positions::put(write, &tables.positions, pos, commit_key);
         self.follow_from(&header, pos, &bytes)?;
         let key = (header.tenant, header.run);
         let kinds: Vec<String> = header.events.into_iter().map(|e| e.kind).collect();
@@ -259,8 +254,7 @@ impl<'a> Batch<'a> {
             .entry(key.clone())
             .or_default()
             .push(stored);
-        self.view.heads.cached.insert(key.clone(), head);
-        self.moved.insert(key);
+        self.view.heads.cached.insert(key, head);
         self.tell(hash, Verdict::Admitted { pos });
         Ok(())
     }
@@ -358,15 +352,10 @@ impl<'a> Batch<'a> {
         )?)
     }
 
-    /// The batch is complete: ends of chains, rows and the stream's position go in last.
+    /// The batch is complete: rows and the stream's position go in last.
     pub fn finish(mut self, position: &StreamPosition) -> Result<Done, Halt> {
         let tables = self.view.tables;
         let write = &mut self.done.write;
-        for key in &self.moved {
-            if let Some(head) = self.view.heads.cached.get(key) {
-                heads::put(write, &tables.heads, &key.0, &key.1, head);
-            }
-        }
         for row in self.rows.values() {
             rows::put(write, &tables.rows, row)?;
         }
