@@ -3,6 +3,7 @@
 //! A verb of tenant T is asked on `coppice.v1.<realm>.api.<T>.<verb>`. An answer is the verb's reply, or `{"error": {"code", "message"}}`; the
 //! two NATS service headers say the same. Whoever has only the log uses [`crate::inspect`], which makes the same replies.
 
+mod client;
 pub(crate) mod request;
 mod view;
 
@@ -11,6 +12,7 @@ use std::{fmt, str::FromStr};
 use serde::{Deserialize, Serialize};
 
 pub use self::{
+    client::{Address, ApiClient, ClientError, Feed},
     request::{
         AuditRequest, EventFilter, GetRequest, ListRequest, RunStateFilter, StartRequest,
         StatusRequest, TailRequest, TreeRequest, VerifyRequest,

@@ -3,5 +3,13 @@
 //! A host injects none unless its options allow it.
 
 mod address;
+mod book;
+mod offers;
+mod strike;
 
-pub use self::address::{Action, Fault, InvalidFault, When};
+pub(crate) use self::strike::{Faults, duration, kill_host};
+pub use self::{
+    address::{Action, Fault, InvalidFault, When},
+    book::BookError,
+    offers::{Offer, offers},
+};

@@ -1,5 +1,409 @@
 //! The host: one process that owns a data directory, its store, its services and the actors of its trees.
+//!
+//! Opening it starts every unfinished tree again; each run is claimed only when it first acts. Closing it ends the actors, records what is on its
+//! way, and says so in the host's system chain.
 
 mod options;
+mod process;
+mod roots;
+mod serve;
+mod start;
+mod supervise;
 
-pub use self::options::{BusChoice, HostOptions};
+use std::{path::PathBuf, sync::Arc};
+
+use coppice_messages::{
+    Timestamp,
+    event::{
+        run::ClaimReason,
+        system::{self, HostStarted, HostStopped},
+    },
+    ids::{HostId, InvalidId, TenantId},
+};
+use coppice_store::{
+    BusOptions, Credentials, DataDirError, Fatal, GuardCommand, InvalidRealm, OpenError,
+    OpenLogError, Options, ReadError, Realm, Role, Store, SystemEventError, clock,
+    log::{RowFilter, RowState},
+};
+use ractor::{Actor as _, ActorRef, SpawnErr};
+use tokio::task::JoinHandle;
+
+pub use self::{
+    options::{BusChoice, HostOptions},
+    process::host_main,
+    supervise::{HostProcess, SuperviseOptions, SupervisedEnd, supervise_host},
+};
+use crate::{
+    broker::{BrokerError, BrokerOptions, ToolBroker},
+    endpoint::{Access, Endpoint, EndpointError, OPERATOR, WATCHER},
+    faults::{BookError, Faults},
+    gateway::{GatewayOptions, ModelGateway},
+    host::roots::{RootSupervisor, RootsMessage, StartRoot},
+    inspect::Inspect,
+    schema::Schemas,
+    services::{Awake, Services},
+    timers::Timers,
+};
+
+/// Version of the program, as it stands in `host.started` and in the status.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// A running host.
+pub struct Host {
+    data: PathBuf,
+    endpoint: Endpoint,
+    services: Arc<Services>,
+    roots: ActorRef<RootsMessage>,
+    roots_ended: JoinHandle<()>,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+/// Why a host does not start. Each is a fault of the environment unless [`HostError::is_bad_input`] says that it is one of the options.
+#[derive(Debug, thiserror::Error)]
+pub enum HostError {
+    /// Faults were asked for and are not allowed.
+    #[error("faults are injected only by a host that is told so: {count} were asked for")]
+    FaultsNotAllowed {
+        /// How many.
+        count: usize,
+    },
+    /// The realm cannot be used.
+    #[error(transparent)]
+    Realm(#[from] InvalidRealm),
+    /// No id can be made for this process.
+    #[error(transparent)]
+    Id(#[from] InvalidId),
+    /// Which program this is cannot be found out.
+    #[error("the system does not say which program this is")]
+    Program(#[source] std::io::Error),
+    /// The runtime.
+    #[error("the system gives no threads or signals")]
+    Runtime(#[source] std::io::Error),
+    /// The store.
+    #[error("the store does not open")]
+    Store(
+        #[from]
+        #[source]
+        Box<OpenError>,
+    ),
+    /// The log cannot be read.
+    #[error("the log cannot be read")]
+    Log(
+        #[from]
+        #[source]
+        ReadError,
+    ),
+    /// The broker.
+    #[error(transparent)]
+    Broker(#[from] BrokerError),
+    /// The book of injected faults.
+    #[error(transparent)]
+    Faults(#[from] BookError),
+    /// The host's own facts cannot be recorded.
+    #[error("the start of the host cannot be recorded")]
+    Record(
+        #[from]
+        #[source]
+        SystemEventError,
+    ),
+    /// The supervisor of the roots.
+    #[error("the supervisor of the roots does not start")]
+    Roots(
+        #[from]
+        #[source]
+        SpawnErr,
+    ),
+    /// The API.
+    #[error("the API cannot be offered: {said}")]
+    Api {
+        /// What the client says.
+        said: String,
+    },
+    /// `endpoint.json`.
+    #[error(transparent)]
+    Endpoint(#[from] EndpointError),
+    /// The store stopped.
+    #[error("the store stopped")]
+    Fatal(#[source] Fatal),
+}
+
+impl HostError {
+    /// Whether the options are at fault and not the environment.
+    #[must_use]
+    pub fn is_bad_input(&self) -> bool {
+        match self {
+            Self::FaultsNotAllowed { .. } | Self::Realm(_) => true,
+            // The data directory belongs to another process, or to a newer build: nothing that waiting would change.
+            Self::Store(error) => matches!(
+                &**error,
+                OpenError::Log(OpenLogError::Directory(
+                    DataDirError::NewerFormat { .. } | DataDirError::UnknownFormat { .. }
+                ))
+            ),
+            Self::Id(_)
+            | Self::Program(_)
+            | Self::Runtime(_)
+            | Self::Log(_)
+            | Self::Broker(_)
+            | Self::Faults(_)
+            | Self::Record(_)
+            | Self::Roots(_)
+            | Self::Api { .. }
+            | Self::Endpoint(_)
+            | Self::Fatal(_) => false,
+        }
+    }
+
+    /// The process's exit code: 2 for bad input, 3 for the environment.
+    #[must_use]
+    pub fn exit_code(&self) -> u8 {
+        if self.is_bad_input() { 2 } else { 3 }
+    }
+}
+
+impl Host {
+    /// Opens the data directory and starts everything. `guard` is how the guard of a private nats-server is started.
+    ///
+    /// # Errors
+    /// [`HostError`].
+    pub async fn start(options: HostOptions, guard: GuardCommand) -> Result<Self, HostError> {
+        if !options.faults.is_empty() && !options.allow_faults {
+            return Err(HostError::FaultsNotAllowed {
+                count: options.faults.len(),
+            });
+        }
+        let started_at = clock::now();
+        let host = host_id(started_at)?;
+        let awake = Arc::new(Awake::default());
+        let faults = arm(&options, awake.clone())?;
+        let store = open(&options, host.clone(), guard, faults.clone()).await?;
+        match Self::start_with(options, host, started_at, store.clone(), awake, faults).await {
+            Ok(host) => Ok(host),
+            Err(error) => {
+                store.close().await;
+                Err(error)
+            }
+        }
+    }
+
+    async fn start_with(
+        options: HostOptions,
+        host: HostId,
+        started_at: Timestamp,
+        store: Store,
+        awake: Arc<Awake>,
+        faults: Option<Arc<Faults>>,
+    ) -> Result<Self, HostError> {
+        let pid = std::process::id();
+        let started = HostStarted {
+            host: host.clone(),
+            version: VERSION.to_owned(),
+            pid,
+        };
+        let started = system::Event::HostStarted(started);
+        store.system_event(TenantId::host(), started).await?;
+        let schemas = Schemas::new();
+        let record: Arc<dyn crate::record::Record> = Arc::new(store.clone());
+        let broker = ToolBroker::new(BrokerOptions {
+            record: record.clone(),
+            endpoints: options.endpoints,
+            schemas: schemas.clone(),
+        })?;
+        let gateway = ModelGateway::new(GatewayOptions {
+            record,
+            schemas: schemas.clone(),
+        });
+        let (timers, ticking) = Timers::start();
+        let services = Arc::new(Services {
+            store,
+            host,
+            broker,
+            gateway,
+            schemas,
+            releases: crate::release::Releases::new(),
+            timers,
+            faults,
+            awake,
+            blocked: crate::services::Blocked::default(),
+            stopping: std::sync::atomic::AtomicBool::new(false),
+        });
+        let (roots, roots_ended) =
+            RootSupervisor::spawn(None, RootSupervisor, services.clone()).await?;
+        resume(&services, &roots)?;
+        let api = serve::Api {
+            services: services.clone(),
+            roots: roots.clone(),
+            inspect: Inspect::with_releases(
+                services.store.log().clone(),
+                services.releases.clone(),
+            ),
+            started_at,
+        };
+        let mut tasks = vec![ticking, serve::start(api).await?];
+        tasks.extend(append_faults(&services));
+        let endpoint = endpoint(&services, started_at, pid).await;
+        endpoint.write(&options.data)?;
+        tracing::info!(host = %endpoint.host, url = endpoint.nats_url, "the host is up");
+        Ok(Self {
+            data: options.data,
+            endpoint,
+            services,
+            roots,
+            roots_ended,
+            tasks,
+        })
+    }
+
+    /// How clients find it.
+    #[must_use]
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// Resolves when the host must not go on.
+    pub async fn fatal(&self) -> Fatal {
+        self.services.store.fatal().await
+    }
+
+    /// Stops: nothing is started any more, the actors end, what is on its way is recorded, and `host.stopped` is the last fact.
+    pub async fn stop(self) {
+        self.endpoint.remove(&self.data);
+        self.services.stop();
+        self.roots.stop(None);
+        if self.roots_ended.await.is_err() {
+            tracing::warn!("the supervisor of the roots panicked");
+        }
+        for task in &self.tasks {
+            task.abort();
+        }
+        let stopped = system::Event::HostStopped(HostStopped {
+            host: self.services.host.clone(),
+        });
+        let store = &self.services.store;
+        let said = tokio::select! {
+            said = store.system_event(TenantId::host(), stopped) => said.map_err(|e| e.to_string()),
+            fatal = store.fatal() => Err(fatal.to_string()),
+        };
+        if let Err(error) = said {
+            tracing::warn!(error, "the stop of the host is not recorded");
+        }
+        store.close().await;
+    }
+}
+
+/// Starts every tree that has not ended.
+fn resume(services: &Services, roots: &ActorRef<RootsMessage>) -> Result<(), ReadError> {
+    let filter = RowFilter {
+        state: Some(RowState::Open),
+        ..RowFilter::default()
+    };
+    for row in services.store.log().rows(filter) {
+        let row = row?;
+        if row.parent.is_none() {
+            let start = StartRoot {
+                key: (row.tenant, row.run),
+                opening: None,
+                why: ClaimReason::Start,
+                recorded: None,
+            };
+            // The supervisor was just started; should it be gone, the host ends with it.
+            let _ = roots.cast(RootsMessage::Start(Box::new(start)));
+        }
+    }
+    Ok(())
+}
+
+fn host_id(started_at: Timestamp) -> Result<HostId, InvalidId> {
+    // Unlike that of any earlier process of this machine: a process id comes again, together with its start it does not.
+    format!("h{:x}-{:x}", std::process::id(), started_at.0).parse()
+}
+
+fn arm(options: &HostOptions, awake: Arc<Awake>) -> Result<Option<Arc<Faults>>, HostError> {
+    if !options.allow_faults {
+        return Ok(None);
+    }
+    let source = |source| BookError {
+        path: options.data.clone(),
+        source,
+    };
+    // The book lies in the data directory, which the store would make only later.
+    std::fs::create_dir_all(&options.data).map_err(source)?;
+    let faults = Faults::arm(&options.faults, &options.data, awake)?;
+    Ok(Some(Arc::new(faults)))
+}
+
+async fn open(
+    options: &HostOptions,
+    host: HostId,
+    guard: GuardCommand,
+    faults: Option<Arc<Faults>>,
+) -> Result<Store, HostError> {
+    let bus = match &options.bus {
+        BusChoice::Private => BusOptions::Private { guard },
+        BusChoice::Shared {
+            url,
+            realm,
+            user,
+            password,
+            credentials_file,
+        } => BusOptions::Shared {
+            url: url.clone(),
+            realm: Realm::shared(realm)?,
+            credentials: match (credentials_file, user, password) {
+                (Some(file), ..) => Credentials::File(file.clone()),
+                (None, Some(user), password) => Credentials::Password {
+                    user: user.clone(),
+                    password: password.clone().unwrap_or_default(),
+                },
+                (None, None, _) => Credentials::None,
+            },
+        },
+    };
+    let mut store = Options::new(&options.data, host, bus);
+    store.feed = options.feed;
+    if let Some(faults) = faults {
+        store.hooks = faults;
+    }
+    Ok(Store::open(store).await.map_err(Box::new)?)
+}
+
+fn append_faults(services: &Arc<Services>) -> Option<JoinHandle<()>> {
+    let (faults, store) = (services.faults.clone()?, services.store.clone());
+    Some(tokio::spawn(async move {
+        if let Err(error) = faults.append_noted(&store).await {
+            tracing::warn!(%error, "injected faults are noted, but not recorded");
+        }
+    }))
+}
+
+async fn endpoint(services: &Services, started_at: Timestamp, pid: u32) -> Endpoint {
+    let store = &services.store;
+    let operator = store.endpoint(Role::Operator).await;
+    let watcher = store.endpoint(Role::Watcher).await;
+    Endpoint {
+        nats_url: operator.url.clone(),
+        realm: operator.realm.to_string(),
+        host: services.host.clone(),
+        pid,
+        started_at,
+        roles: [
+            (OPERATOR.to_owned(), access(operator)),
+            (WATCHER.to_owned(), access(watcher)),
+        ]
+        .into(),
+    }
+}
+
+fn access(endpoint: coppice_store::Endpoint) -> Access {
+    let (user, password, credentials_file) = match endpoint.credentials {
+        Credentials::None => (None, None, None),
+        Credentials::Password { user, password } => (Some(user), Some(password), None),
+        Credentials::File(file) => (None, None, Some(file)),
+    };
+    Access {
+        user,
+        password,
+        credentials_file,
+        inbox_prefix: endpoint.inbox_prefix,
+    }
+}

@@ -26,3 +26,29 @@ pub const PROPOSAL_BYTES_MAX: usize = 64 << 10;
 pub const SCHEMAS_KEPT: usize = 1_024;
 /// Model scripts kept; beyond it all are forgotten and read anew as they are needed.
 pub const SCRIPTS_KEPT: usize = 256;
+/// Due times are compared with the wall clock at least this often.
+pub const CLOCK_COMPARED: Duration = Duration::from_secs(1);
+/// Runs with an actor; a further tree is refused with `busy`, children never.
+pub const AWAKE_MAX: usize = 20_000;
+/// How often one incarnation folds its chain anew after the recorder refused a commit of it; then its actor fails and is supervised.
+pub const FOLDS_MAX: u32 = 3;
+/// Greatest page of `tail` and `list`; the rest is on the next page.
+pub const PAGE_BYTES: usize = 512 << 10;
+/// Findings of verify and audit that are listed; the rest is cut off.
+pub const FINDINGS_MAX: usize = 1_000;
+/// Greatest request and reply: what every server takes in one message.
+pub const MESSAGE_BYTES_MAX: usize = 1 << 20;
+/// Texts of an input that count as references which the root may read and pass on; what goes beyond cannot be named by a delegation.
+pub const INPUT_REFS_MAX: usize = 256;
+/// How long the recorder may be silent before commands from outside are refused with `log_unavailable`.
+pub const LOG_SILENCE_MAX: Duration = Duration::from_secs(10);
+/// How long a client waits for one answer.
+pub const ANSWER_WAIT: Duration = Duration::from_secs(10);
+/// First pause before something that a client or a parent process tries again.
+pub const AGAIN_FIRST: Duration = Duration::from_millis(50);
+/// Longest pause before something that a client or a parent process tries again.
+pub const AGAIN_LONGEST: Duration = Duration::from_secs(2);
+/// How long a host may take to stop in order; then its parent kills it.
+pub const HOST_STOP_WAIT: Duration = Duration::from_secs(30);
+/// How often a client that waits for a run's end looks for itself, should the feed have missed it.
+pub const LOOK_AGAIN: Duration = Duration::from_secs(1);

@@ -1,0 +1,133 @@
+//! `faults.jsonl`: every strike, one line, fsynced before it strikes; so what killed the host does not kill it again after the restart.
+//!
+//! A line is a note, or says how many of the notes before it are in the system chains.
+
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, BufRead as _, BufReader, Write as _},
+    path::{Path, PathBuf},
+};
+
+use coppice_messages::{
+    Timestamp,
+    ids::{RunId, TenantId},
+};
+use serde::{Deserialize, Serialize};
+
+/// Name of the file in the data directory.
+const FILE: &str = "faults.jsonl";
+
+/// One strike.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Note {
+    /// The fault's address.
+    pub address: String,
+    /// Whose run.
+    pub tenant: TenantId,
+    /// Which run.
+    pub run: RunId,
+    /// When it was noted.
+    pub noted_at: Timestamp,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Line {
+    Struck(Note),
+    Appended(usize),
+}
+
+/// Why strikes cannot be noted. Then no fault strikes: one that is not noted would strike again after each restart.
+#[derive(Debug, thiserror::Error)]
+#[error("{path}, where injected faults are noted, cannot be used")]
+pub struct BookError {
+    /// The file.
+    pub path: PathBuf,
+    /// What the system says.
+    #[source]
+    pub source: io::Error,
+}
+
+/// The file, open for further notes.
+pub(super) struct Book {
+    path: PathBuf,
+    file: File,
+    notes: Vec<Note>,
+    appended: usize,
+}
+
+impl Book {
+    /// Opens the book of a data directory.
+    pub fn open(data: &Path) -> Result<Self, BookError> {
+        let path = data.join(FILE);
+        Self::open_at(&path).map_err(|source| BookError { path, source })
+    }
+
+    fn open_at(path: &Path) -> io::Result<Self> {
+        let file = OpenOptions::new()
+            .read(true)
+            .append(true)
+            .create(true)
+            .open(path)?;
+        let (mut notes, mut appended) = (Vec::new(), 0);
+        for line in BufReader::new(&file).lines() {
+            let line = line?;
+            match serde_json::from_str(&line) {
+                Ok(Line::Struck(note)) => notes.push(note),
+                Ok(Line::Appended(count)) => appended = count.min(notes.len()),
+                Err(_) if line.is_empty() => {}
+                // The host died while it wrote this line, so nothing struck for it.
+                Err(error) => tracing::warn!(%error, "an unfinished note of a fault is skipped"),
+            }
+        }
+        let mut book = Self {
+            path: path.to_owned(),
+            file,
+            notes,
+            appended,
+        };
+        // Ends an unfinished line, so that the next one stands alone.
+        book.file.write_all(b"\n")?;
+        Ok(book)
+    }
+
+    /// How often a fault has struck.
+    pub fn struck(&self, address: &str) -> u32 {
+        let count = self
+            .notes
+            .iter()
+            .filter(|note| note.address == address)
+            .count();
+        u32::try_from(count).unwrap_or(u32::MAX)
+    }
+
+    /// Notes a strike; it is on the disk when this returns.
+    pub fn note(&mut self, note: Note) -> Result<(), BookError> {
+        self.write(&Line::Struck(note.clone()))?;
+        self.notes.push(note);
+        Ok(())
+    }
+
+    /// The notes that no system chain has yet.
+    pub fn to_append(&self) -> Vec<Note> {
+        self.notes[self.appended..].to_vec()
+    }
+
+    /// So many further notes are in the system chains.
+    pub fn appended(&mut self, count: usize) -> Result<(), BookError> {
+        self.appended = (self.appended + count).min(self.notes.len());
+        self.write(&Line::Appended(self.appended))
+    }
+
+    fn write(&mut self, line: &Line) -> Result<(), BookError> {
+        let mut text = serde_json::to_vec(line).unwrap_or_default();
+        text.push(b'\n');
+        self.file
+            .write_all(&text)
+            .and_then(|()| self.file.sync_data())
+            .map_err(|source| BookError {
+                path: self.path.clone(),
+                source,
+            })
+    }
+}

@@ -1,0 +1,229 @@
+//! The supervisor of the root runs: starts them, starts them again when their actors die, and closes those that die too often.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use coppice_messages::{Millis, Timestamp, event::run::ClaimReason, ids::TreeId};
+use coppice_store::clock;
+use coppice_topology::node::Restart;
+use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, SpawnErr, SupervisionEvent};
+use tokio::sync::oneshot;
+
+use crate::{
+    inspect::with_causes,
+    run::{Arguments, Opening, RunActor, RunError, actor_name, child_of_name, why_ended},
+    services::{Key, Services},
+    timers::Timer,
+};
+
+/// The longest wait before a root is started again.
+const BACKOFF_MAX: Millis = Millis(30_000);
+
+/// See the module.
+pub(super) struct RootSupervisor;
+
+/// A root to be driven.
+pub(super) struct StartRoot {
+    pub key: Key,
+    /// What to open it with, should nothing of it be recorded.
+    pub opening: Option<Opening>,
+    pub why: ClaimReason,
+    /// Is told when its opening is recorded; dropped when it will not be by this start.
+    pub recorded: Option<oneshot::Sender<()>>,
+}
+
+/// Everything that the supervisor is told.
+pub(super) enum RootsMessage {
+    /// Drive a root.
+    Start(Box<StartRoot>),
+    /// A root's backoff is over.
+    Again(Key),
+    /// A root did not start.
+    Failed {
+        /// Which.
+        key: Key,
+        /// Why.
+        why: String,
+        /// Its chain is at fault: starting it again cannot help.
+        blocks: bool,
+    },
+}
+
+/// What is known of the roots that are driven.
+pub(super) struct Roots {
+    myself: ActorRef<RootsMessage>,
+    services: Arc<Services>,
+    driven: BTreeMap<Key, Root>,
+}
+
+struct Root {
+    opening: Option<Opening>,
+    crashes: Vec<Timestamp>,
+    closing: Option<String>,
+    again: Option<Timer>,
+}
+
+impl Actor for RootSupervisor {
+    type Msg = RootsMessage;
+    type State = Roots;
+    type Arguments = Arc<Services>;
+
+    async fn pre_start(
+        &self,
+        myself: ActorRef<RootsMessage>,
+        services: Arc<Services>,
+    ) -> Result<Roots, ActorProcessingErr> {
+        Ok(Roots {
+            myself,
+            services,
+            driven: BTreeMap::new(),
+        })
+    }
+
+    async fn handle(
+        &self,
+        _: ActorRef<RootsMessage>,
+        message: RootsMessage,
+        roots: &mut Roots,
+    ) -> Result<(), ActorProcessingErr> {
+        match message {
+            RootsMessage::Start(start) => roots.start(*start),
+            RootsMessage::Again(key) => roots.spawn(key, ClaimReason::Restart, None),
+            RootsMessage::Failed { key, why, blocks } => {
+                if blocks {
+                    roots.driven.remove(&key);
+                    roots.services.blocked.add(key, why);
+                } else {
+                    roots.crashed(key, &why);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn handle_supervisor_evt(
+        &self,
+        _: ActorRef<RootsMessage>,
+        event: SupervisionEvent,
+        roots: &mut Roots,
+    ) -> Result<(), ActorProcessingErr> {
+        match &event {
+            SupervisionEvent::ActorTerminated(actor, ..)
+            | SupervisionEvent::ActorFailed(actor, _) => roots.ended(actor, &why_ended(&event)),
+            SupervisionEvent::ActorStarted(_) | SupervisionEvent::ProcessGroupChanged(_) => {}
+        }
+        Ok(())
+    }
+}
+
+impl Roots {
+    fn start(&mut self, start: StartRoot) {
+        let StartRoot {
+            key,
+            opening,
+            why,
+            recorded,
+        } = start;
+        if self.driven.contains_key(&key) {
+            // Under way already; who asks finds it in the log.
+            return;
+        }
+        let root = Root {
+            opening,
+            crashes: Vec::new(),
+            closing: None,
+            again: None,
+        };
+        self.driven.insert(key.clone(), root);
+        self.spawn(key, why, recorded);
+    }
+
+    /// Starts the actor in a task, so that folding a long chain holds nobody else up.
+    fn spawn(&mut self, key: Key, why: ClaimReason, recorded: Option<oneshot::Sender<()>>) {
+        let Some(root) = self.driven.get_mut(&key) else {
+            return;
+        };
+        root.again = None;
+        if self.services.is_stopping() {
+            return;
+        }
+        let arguments = Arguments {
+            services: self.services.clone(),
+            tenant: key.0.clone(),
+            tree: TreeId::of_root(&key.1),
+            run: key.1.clone(),
+            opening: root.opening.clone(),
+            why,
+            give_up: root.closing.clone(),
+            recorded,
+        };
+        let name = actor_name(&self.services, &key);
+        let myself = self.myself.clone();
+        tokio::spawn(async move {
+            let me = myself.get_cell();
+            let Err(error) = RunActor::spawn_linked(Some(name), RunActor, arguments, me).await
+            else {
+                return;
+            };
+            let (why, blocks) = reason(error);
+            let _ = myself.cast(RootsMessage::Failed { key, why, blocks });
+        });
+    }
+
+    /// A root's actor is gone: the log says whether its run had ended.
+    fn ended(&mut self, actor: &ActorCell, why: &str) {
+        let Some(key) = child_of_name(actor) else {
+            return;
+        };
+        match self.services.store.log().row(&key.0, &key.1) {
+            Ok(Some(row)) if row.ended.is_some() => {
+                self.driven.remove(&key);
+            }
+            Ok(_) => self.crashed(key, why),
+            Err(error) => self.services.blocked.add(key, with_causes(&error)),
+        }
+    }
+
+    fn crashed(&mut self, key: Key, why: &str) {
+        let Some(root) = self.driven.get_mut(&key) else {
+            return;
+        };
+        if self.services.is_stopping() {
+            return;
+        }
+        if root.closing.is_some() {
+            self.driven.remove(&key);
+            let why = format!("it was given up, and closing it failed too: {why}");
+            self.services.blocked.add(key, why);
+            return;
+        }
+        let (rule, now) = (Restart::default(), clock::now());
+        let since = now.minus(rule.within);
+        root.crashes.retain(|at| *at > since);
+        let recent = u32::try_from(root.crashes.len()).unwrap_or(u32::MAX);
+        root.crashes.push(now);
+        tracing::warn!(tenant = %key.0, run = %key.1, why, recent, "the actor of a root died");
+        if recent >= rule.at_most {
+            let limit = format!("more than {} crashes within {}", rule.at_most, rule.within);
+            root.closing = Some(format!("{limit}, the last: {why}"));
+        }
+        let backoff = Millis(rule.backoff.0.saturating_mul(1 << recent.min(16))).min(BACKOFF_MAX);
+        let myself = self.myself.clone();
+        let again = key.clone();
+        let timer = self.services.timers.arm(now.plus(backoff), move || {
+            let _ = myself.cast(RootsMessage::Again(again));
+        });
+        root.again = Some(timer);
+    }
+}
+
+fn reason(error: SpawnErr) -> (String, bool) {
+    match error {
+        SpawnErr::StartupFailed(error) => match error.downcast::<RunError>() {
+            Ok(error) => (with_causes(&*error), error.blocks()),
+            Err(error) => (error.to_string(), false),
+        },
+        SpawnErr::ActorAlreadyStarted | SpawnErr::ActorAlreadyRegistered(_) => {
+            (error.to_string(), false)
+        }
+    }
+}

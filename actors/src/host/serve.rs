@@ -1,0 +1,292 @@
+//! The API over NATS: one service, one endpoint a verb; each request is answered by a task of its own.
+
+use std::sync::Arc;
+
+use async_nats::{
+    HeaderMap,
+    service::{Request, ServiceExt as _},
+};
+use coppice_messages::{
+    Timestamp,
+    ids::{RunId, TenantId},
+};
+use coppice_store::verify::StreamVerified;
+use futures::{StreamExt as _, stream::SelectAll};
+use ractor::ActorRef;
+use serde::{Serialize, de::DeserializeOwned};
+use tokio::{sync::oneshot, task::JoinHandle};
+
+use super::{HostError, VERSION, roots::RootsMessage, start};
+use crate::{
+    api::{
+        ApiError, Code, Compared, Finding, Law, Refused, StatusReport, StatusRequest, Verb,
+        VerifyReport, VerifyRequest,
+    },
+    inspect::{Inspect, Live, with_causes},
+    limits::{FINDINGS_MAX, MESSAGE_BYTES_MAX},
+    run::Message,
+    services::Services,
+};
+
+/// Name of the service, as `nats micro ls` shows it.
+const SERVICE: &str = "coppice";
+
+/// What answering needs; cheap to clone.
+#[derive(Clone)]
+pub(super) struct Api {
+    pub services: Arc<Services>,
+    pub roots: ActorRef<RootsMessage>,
+    pub inspect: Inspect,
+    pub started_at: Timestamp,
+}
+
+/// Offers the API until the task is aborted.
+pub(super) async fn start(api: Api) -> Result<JoinHandle<()>, HostError> {
+    let offered = |e: &dyn std::fmt::Display| HostError::Api {
+        said: e.to_string(),
+    };
+    let store = &api.services.store;
+    let service = store
+        .client()
+        .service_builder()
+        .description("Supervised agent trees with a durable log")
+        .start(SERVICE, VERSION)
+        .await
+        .map_err(|e| offered(&e))?;
+    let mut requests = SelectAll::new();
+    for verb in Verb::ALL {
+        let subjects = [
+            (verb.word().to_owned(), store.realm().api("*", verb.word())),
+            (
+                format!("host-{verb}"),
+                store
+                    .realm()
+                    .host_api(api.services.host.as_str(), verb.word()),
+            ),
+        ];
+        for (name, subject) in subjects {
+            let endpoint = service.endpoint_builder().name(name).add(subject).await;
+            let endpoint = endpoint.map_err(|e| offered(&e))?;
+            requests.push(endpoint.map(move |request| (verb, request)).boxed());
+        }
+    }
+    Ok(tokio::spawn(async move {
+        // Dropped, the service would withdraw its endpoints.
+        let _service = service;
+        while let Some((verb, request)) = requests.next().await {
+            tokio::spawn(api.clone().answer(verb, request));
+        }
+    }))
+}
+
+impl Api {
+    async fn answer(self, verb: Verb, request: Request) {
+        let reply = self.reply(verb, &request).await;
+        let (body, headers) = match reply {
+            Ok(body) if body.len() <= MESSAGE_BYTES_MAX => (body, HeaderMap::new()),
+            Ok(body) => {
+                let message = format!("the reply has {} bytes: ask for less", body.len());
+                refused(ApiError::new(Code::TooLarge, message))
+            }
+            Err(error) => refused(error),
+        };
+        let sent = request.respond_with_headers(Ok(body.into()), headers).await;
+        if let Err(error) = sent {
+            tracing::debug!(%error, %verb, "a reply was not sent");
+        }
+    }
+
+    async fn reply(&self, verb: Verb, request: &Request) -> Result<Vec<u8>, ApiError> {
+        let tenant = tenant_of(&request.message.subject)?;
+        let payload = &request.message.payload;
+        match verb {
+            Verb::Start => {
+                let request = read(payload)?;
+                json(&start::start(&self.services, &self.roots, tenant, request).await?)
+            }
+            Verb::Verify => json(&self.verify(tenant, read(payload)?).await?),
+            Verb::Status => {
+                let StatusRequest {} = read(payload)?;
+                json(&self.status())
+            }
+            Verb::Get => self.look(tenant, payload, Inspect::get).await,
+            Verb::List => self.look(tenant, payload, Inspect::list).await,
+            Verb::Tree => self.look(tenant, payload, Inspect::tree).await,
+            Verb::Tail => self.look(tenant, payload, Inspect::tail).await,
+            Verb::Audit => self.look(tenant, payload, Inspect::audit).await,
+        }
+    }
+
+    /// Answers from the log, away from the threads on which the actors run.
+    async fn look<Q, A>(
+        &self,
+        tenant: TenantId,
+        payload: &[u8],
+        look: fn(&Inspect, &TenantId, &Q) -> Result<A, ApiError>,
+    ) -> Result<Vec<u8>, ApiError>
+    where
+        Q: DeserializeOwned + Send + 'static,
+        A: Serialize + Send + 'static,
+    {
+        let request: Q = read(payload)?;
+        let inspect = self.inspect.clone();
+        in_background(move || json(&look(&inspect, &tenant, &request)?)).await
+    }
+
+    async fn verify(
+        &self,
+        tenant: TenantId,
+        request: VerifyRequest,
+    ) -> Result<VerifyReport, ApiError> {
+        let live = self.live(&tenant, &request).await?;
+        let inspect = self.inspect.clone();
+        let of = tenant.clone();
+        let mut report = in_background(move || {
+            let mut report = inspect.verify(&of, &request)?;
+            let differences: Vec<Finding> = live
+                .iter()
+                .filter_map(|live| inspect.verify_live(&of, live))
+                .collect();
+            report.live = compared(differences.is_empty(), live.len() as u64);
+            report.findings.extend(differences);
+            Ok(report)
+        })
+        .await?;
+        match self.services.store.verify_stream().await {
+            Ok(seen) => compare_stream(&tenant, &seen, &mut report),
+            Err(error) => report.findings.push(Finding {
+                law: Law::Stream,
+                tenant,
+                run: None,
+                pos: None,
+                what: with_causes(&error),
+            }),
+        }
+        report.findings.truncate(FINDINGS_MAX);
+        Ok(report)
+    }
+
+    /// What the actors of a tenant say of their states.
+    async fn live(
+        &self,
+        tenant: &TenantId,
+        request: &VerifyRequest,
+    ) -> Result<Vec<Live>, ApiError> {
+        let mut asked: Vec<(RunId, oneshot::Receiver<_>)> = Vec::new();
+        for ((of, run), actor) in self.services.awake.all() {
+            let wanted =
+                of == *tenant && self.inspect.is_of(tenant, &run, request.tree.as_ref())?;
+            let (tell, told) = oneshot::channel();
+            if wanted && actor.cast(Message::Hash(tell)).is_ok() {
+                asked.push((run, told));
+            }
+        }
+        let mut live = Vec::new();
+        for (run, told) in asked {
+            // An actor that ends meanwhile says nothing; its chain does.
+            if let Ok((head, state)) = told.await {
+                live.push(Live { run, head, state });
+            }
+        }
+        Ok(live)
+    }
+
+    fn status(&self) -> StatusReport {
+        let store = self.services.store.status();
+        let mut degraded = self.services.blocked.reasons();
+        if !store.connected {
+            degraded.push("the bus is not connected".to_owned());
+        }
+        if store.silent_for > crate::limits::LOG_SILENCE_MAX {
+            let silent = store.silent_for.as_secs();
+            degraded.push(format!(
+                "log_unavailable: nothing was recorded for {silent} s"
+            ));
+        }
+        StatusReport {
+            host: self.services.host.clone(),
+            version: VERSION.to_owned(),
+            pid: std::process::id(),
+            started_at: self.started_at,
+            realm: self.services.store.realm().to_string(),
+            degraded,
+            connected: store.connected,
+            pos: store.pos,
+            stream: store.stream,
+            waiting: store.waiting as u64,
+            awake: self.services.awake.count() as u64,
+            dropped: store.dropped,
+            quarantined: store.quarantined,
+            batches: store.batches,
+        }
+    }
+}
+
+fn compared(equal: bool, count: u64) -> Compared {
+    if equal {
+        Compared::Equal(count)
+    } else {
+        Compared::Different
+    }
+}
+
+fn compare_stream(tenant: &TenantId, seen: &StreamVerified, report: &mut VerifyReport) {
+    report.stream = compared(seen.faults.is_empty(), seen.commits);
+    report
+        .findings
+        .extend(seen.faults.iter().map(|fault| Finding {
+            law: Law::Stream,
+            tenant: tenant.clone(),
+            run: None,
+            pos: None,
+            what: fault.to_string(),
+        }));
+}
+
+/// The tenant is the token before the verb; on a host's own subject it is the default one.
+fn tenant_of(subject: &str) -> Result<TenantId, ApiError> {
+    let mut tokens = subject.rsplit('.').skip(1);
+    let tenant = match tokens.next().unwrap_or_default() {
+        "api" => return Ok(TenantId::default_tenant()),
+        tenant => tenant,
+    };
+    if tenant == TenantId::host().as_str() {
+        return Ok(TenantId::host());
+    }
+    tenant
+        .parse()
+        .map_err(|e| ApiError::new(Code::InvalidRequest, format!("{e}")))
+}
+
+fn read<Q: DeserializeOwned>(payload: &[u8]) -> Result<Q, ApiError> {
+    // No body is a request that leaves everything out.
+    let payload = if payload.is_empty() { b"{}" } else { payload };
+    serde_json::from_slice(payload)
+        .map_err(|e| ApiError::new(Code::InvalidRequest, format!("the request is refused: {e}")))
+}
+
+fn json<A: Serialize>(answer: &A) -> Result<Vec<u8>, ApiError> {
+    serde_json::to_vec(answer).map_err(|e| {
+        ApiError::new(
+            Code::LogUnreadable,
+            format!("the reply cannot be written: {e}"),
+        )
+    })
+}
+
+fn refused(error: ApiError) -> (Vec<u8>, HeaderMap) {
+    let mut headers = HeaderMap::new();
+    headers.insert("Nats-Service-Error", error.code.word());
+    headers.insert("Nats-Service-Error-Code", error.code.status().to_string());
+    let body = serde_json::to_vec(&Refused { error }).unwrap_or_default();
+    (body, headers)
+}
+
+async fn in_background<A: Send + 'static>(
+    work: impl FnOnce() -> Result<A, ApiError> + Send + 'static,
+) -> Result<A, ApiError> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(answer) => answer,
+        Err(error) => Err(ApiError::new(Code::LogUnreadable, error.to_string())),
+    }
+}

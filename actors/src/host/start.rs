@@ -1,0 +1,202 @@
+//! The verb `start`: the release's documents first, then the input against its schema, then the root.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use coppice_kernel::open;
+use coppice_messages::{
+    Digest, Payload, Value,
+    delegation::Root,
+    event::run::ClaimReason,
+    ids::{RunId, TenantId, TreeId},
+};
+use coppice_store::{BlobError, clock};
+use coppice_topology::{Plan, compile};
+use ractor::ActorRef;
+use tokio::sync::oneshot;
+
+use super::roots::{RootsMessage, StartRoot};
+use crate::{
+    api::{ApiError, Code, StartRequest, Started},
+    inspect::with_causes,
+    limits::{AWAKE_MAX, INPUT_REFS_MAX, LOG_SILENCE_MAX},
+    run::{Opening, root_trace},
+    services::Services,
+};
+
+/// Starts a tree, or meets the one that the key has started before. Back once its opening is recorded.
+pub(super) async fn start(
+    services: &Arc<Services>,
+    roots: &ActorRef<RootsMessage>,
+    tenant: TenantId,
+    request: StartRequest,
+) -> Result<Started, ApiError> {
+    let run = RunId::root(&tenant, &request.key);
+    let started = |met| Started {
+        tenant: tenant.clone(),
+        tree: TreeId::of_root(&run),
+        run: run.clone(),
+        met,
+    };
+    if services.store.log().row(&tenant, &run)?.is_some() {
+        return Ok(started(true));
+    }
+    admit(services)?;
+    check(services, &request)?;
+    let input = store(services, &tenant, &request).await?;
+    let plan = services
+        .releases
+        .plan(services.store.log(), &tenant, request.release)
+        .map_err(|e| ApiError::new(Code::InvalidRelease, with_causes(&e)))?;
+    let opening = opening(&plan, &tenant, &run, input, request);
+    let (tell, recorded) = oneshot::channel();
+    let start = StartRoot {
+        key: (tenant.clone(), run.clone()),
+        opening: Some(opening),
+        why: ClaimReason::Start,
+        recorded: Some(tell),
+    };
+    let stopping = || {
+        ApiError::new(
+            Code::Stopping,
+            "the host is stopping: ask again when it is up",
+        )
+    };
+    roots
+        .cast(RootsMessage::Start(Box::new(start)))
+        .map_err(|_| stopping())?;
+    if recorded.await.is_ok() {
+        return Ok(started(false));
+    }
+    // Another request with this key was quicker, or the first actor died: the log says.
+    match services.store.log().row(&tenant, &run)? {
+        Some(_) => Ok(started(true)),
+        None => Err(ApiError::new(
+            Code::LogUnavailable,
+            "whether the tree was started is not known: ask again with the same key",
+        )),
+    }
+}
+
+/// Whether the host takes anything further on.
+fn admit(services: &Services) -> Result<(), ApiError> {
+    if services.is_stopping() {
+        let message = "the host is stopping: ask again when it is up";
+        return Err(ApiError::new(Code::Stopping, message));
+    }
+    let silent = services.store.status().silent_for;
+    if silent > LOG_SILENCE_MAX {
+        let message = format!(
+            "nothing could be recorded for {} s: see coppice status",
+            silent.as_secs()
+        );
+        return Err(ApiError::new(Code::LogUnavailable, message));
+    }
+    if services.awake.count() >= AWAKE_MAX {
+        let message = format!("{AWAKE_MAX} runs are awake: ask again when some have ended");
+        return Err(ApiError::new(Code::Busy, message));
+    }
+    Ok(())
+}
+
+/// Compiles the release from the request itself and holds the input against it, before anything is stored.
+fn check(services: &Services, request: &StartRequest) -> Result<(), ApiError> {
+    let documents: std::collections::BTreeMap<Digest, &String> = request
+        .documents
+        .iter()
+        .map(|text| (Digest::of(text.as_bytes()), text))
+        .collect();
+    let document = |digest: &Digest| documents.get(digest).map(|text| text.as_bytes().to_vec());
+    let plan = compile(request.release, &document)
+        .map_err(|e| ApiError::new(Code::InvalidRelease, with_causes(&e)))?;
+    if let Some(schema) = &plan.input_schema {
+        services
+            .schemas
+            .check(schema, &request.input)
+            .map_err(|mismatch| {
+                let message = format!("the input of {} is refused: {mismatch}", plan.name);
+                ApiError::new(Code::InvalidInput, message)
+            })?;
+    }
+    let (kind, name) = request.principal.split_once(':').unwrap_or_default();
+    if !matches!(kind, "user" | "workload") || name.is_empty() {
+        let message = format!(
+            "the principal {:?} is none: expected user:NAME or workload:NAME",
+            request.principal
+        );
+        return Err(ApiError::new(Code::InvalidRequest, message));
+    }
+    Ok(())
+}
+
+/// Stores the documents and, when it is large, the input. What is stored already is not stored again.
+async fn store(
+    services: &Services,
+    tenant: &TenantId,
+    request: &StartRequest,
+) -> Result<Payload, ApiError> {
+    let (input, bytes) = Payload::of(request.input.clone());
+    let documents = request
+        .documents
+        .iter()
+        .map(|text| text.clone().into_bytes());
+    for bytes in documents.chain(bytes) {
+        let stored = services.store.put_blob(tenant.clone(), bytes).await;
+        stored.map_err(|error| {
+            let code = match error {
+                BlobError::TooLarge { .. } => Code::TooLarge,
+                BlobError::LogUnreadable => Code::LogUnreadable,
+                BlobError::Unknown => Code::LogUnavailable,
+            };
+            ApiError::new(code, error.to_string())
+        })?;
+    }
+    Ok(input)
+}
+
+fn opening(
+    plan: &Plan,
+    tenant: &TenantId,
+    run: &RunId,
+    input: Payload,
+    request: StartRequest,
+) -> Opening {
+    let boundary = &plan.contract.task_boundary;
+    let root = Root {
+        run: run.clone(),
+        tenant: tenant.clone(),
+        principal: request.principal,
+        objective: request
+            .objective
+            .unwrap_or_else(|| boundary.unit_of_work.clone()),
+        result_schema: plan.result_schema.clone(),
+        input_refs: references(&request.input),
+    };
+    let opened = open::root(plan, root, input, request.labels, clock::now());
+    Opening {
+        opened: Box::new(opened),
+        parent: None,
+        trace: root_trace(run),
+    }
+}
+
+/// The texts of an input: what a root may read from the start and name in a delegation.
+fn references(input: &Value) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    let mut open = vec![input];
+    while let Some(value) = open.pop() {
+        match value {
+            Value::Text(text) if found.len() < INPUT_REFS_MAX && is_reference(text) => {
+                found.insert(text.clone());
+            }
+            Value::List(list) => open.extend(list),
+            Value::Map(map) => open.extend(map.values()),
+            Value::Null | Value::Bool(_) | Value::Int(_) | Value::Float(_) | Value::Text(_) => {}
+        }
+    }
+    found
+}
+
+/// A reference is a name: prose is none.
+fn is_reference(text: &str) -> bool {
+    !text.is_empty() && text.len() <= 128 && !text.contains(char::is_whitespace)
+}

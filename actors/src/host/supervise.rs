@@ -1,0 +1,188 @@
+//! The parent of a host: starts the host's process, starts it again after a crash, and ends it.
+//!
+//! It is not started again when it says itself that it must not go on: after bad options, a failed fsync, a stream that lost what the log has.
+
+use std::{ffi::OsString, io, path::PathBuf, process::ExitStatus, process::Stdio, time::Duration};
+
+use coppice_store::clock;
+use tokio::{
+    process::{Child, Command},
+    sync::watch,
+    task::JoinHandle,
+};
+
+use crate::limits::{AGAIN_FIRST, AGAIN_LONGEST, HOST_STOP_WAIT};
+
+/// How a host's process is started.
+#[derive(Debug, Clone)]
+pub struct SuperviseOptions {
+    /// The program; it calls [`super::host_main`] when it is given these arguments.
+    pub program: PathBuf,
+    /// Its arguments, which say `stop_with_stdin`.
+    pub arguments: Vec<OsString>,
+    /// Where its standard error goes; absent: where this process's goes.
+    pub log: Option<PathBuf>,
+}
+
+/// Why a supervised host is not running any more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SupervisedEnd {
+    /// It was asked to stop, or stopped in order by itself.
+    Stopped,
+    /// It ended with this exit code, after which it is not started again: 2 bad options, 3 the environment.
+    GaveUp {
+        /// The exit code.
+        code: i32,
+    },
+    /// It cannot be started at all.
+    Unstartable {
+        /// What the system says.
+        said: String,
+    },
+}
+
+#[derive(Debug, Clone, Default)]
+struct Known {
+    pid: Option<u32>,
+    restarts: u32,
+    end: Option<SupervisedEnd>,
+}
+
+/// A supervised host. Dropping it lets the host stop by itself, since its standard input closes.
+pub struct HostProcess {
+    known: watch::Receiver<Known>,
+    stop: watch::Sender<bool>,
+    task: JoinHandle<()>,
+}
+
+/// Starts a host's process and sees to it that it runs, in the background.
+#[must_use]
+pub fn supervise_host(options: SuperviseOptions) -> HostProcess {
+    let (say, known) = watch::channel(Known::default());
+    let (stop, stopping) = watch::channel(false);
+    let task = tokio::spawn(supervise(options, say, stopping));
+    HostProcess { known, stop, task }
+}
+
+impl HostProcess {
+    /// The process id, while it runs.
+    #[must_use]
+    pub fn pid(&self) -> Option<u32> {
+        self.known.borrow().pid
+    }
+
+    /// How often it was started again.
+    #[must_use]
+    pub fn restarts(&self) -> u32 {
+        self.known.borrow().restarts
+    }
+
+    /// Resolves when it runs no more and is not started again.
+    pub async fn ended(&self) -> SupervisedEnd {
+        let mut known = self.known.clone();
+        let found = known.wait_for(|known| known.end.is_some()).await;
+        found
+            .ok()
+            .and_then(|known| known.end.clone())
+            .unwrap_or(SupervisedEnd::Stopped)
+    }
+
+    /// Stops the host in order and waits for its end.
+    pub async fn stop(self) -> SupervisedEnd {
+        self.stop.send_replace(true);
+        let end = self.ended().await;
+        if self.task.await.is_err() {
+            tracing::warn!("the supervisor of the host panicked");
+        }
+        end
+    }
+}
+
+async fn supervise(
+    options: SuperviseOptions,
+    say: watch::Sender<Known>,
+    mut stopping: watch::Receiver<bool>,
+) {
+    let mut crashes = 0;
+    let end = loop {
+        let started = clock::mono();
+        let mut child = match spawn(&options) {
+            Ok(child) => child,
+            Err(error) => {
+                break SupervisedEnd::Unstartable {
+                    said: error.to_string(),
+                };
+            }
+        };
+        say.send_modify(|known| known.pid = child.id());
+        let (status, asked) = tokio::select! {
+            status = child.wait() => (status, false),
+            () = asked_to_stop(&mut stopping) => (stop(&mut child).await, true),
+        };
+        say.send_modify(|known| known.pid = None);
+        if asked {
+            break SupervisedEnd::Stopped;
+        }
+        match status.map(|status| (status.code(), status)) {
+            Ok((Some(0), _)) => break SupervisedEnd::Stopped,
+            Ok((Some(code @ (2 | 3)), _)) => break SupervisedEnd::GaveUp { code },
+            Ok((_, status)) => tracing::warn!(%status, "the host crashed: starting it again"),
+            Err(error) => {
+                tracing::warn!(%error, "the host cannot be waited for: starting it again")
+            }
+        }
+        // One that ran for a while has earned a quick restart.
+        crashes = if started.elapsed() > EARNED {
+            0
+        } else {
+            crashes + 1
+        };
+        let wait = clock::backoff(crashes, AGAIN_FIRST, AGAIN_LONGEST);
+        tokio::select! {
+            () = clock::pause(wait) => {}
+            () = asked_to_stop(&mut stopping) => break SupervisedEnd::Stopped,
+        }
+        say.send_modify(|known| known.restarts += 1);
+    };
+    say.send_modify(|known| known.end = Some(end));
+}
+
+/// A host that ran for this long did not crash because of how it was started.
+const EARNED: Duration = Duration::from_secs(5);
+
+/// Resolves when the host is to stop, also because whoever supervised it is gone.
+async fn asked_to_stop(stopping: &mut watch::Receiver<bool>) {
+    // An error means that the handle was dropped.
+    let _ = stopping.wait_for(|stop| *stop).await;
+}
+
+fn spawn(options: &SuperviseOptions) -> io::Result<Child> {
+    let stderr = match &options.log {
+        Some(path) => Stdio::from(
+            std::fs::OpenOptions::new()
+                .create(true)
+                .append(true)
+                .open(path)?,
+        ),
+        None => Stdio::inherit(),
+    };
+    Command::new(&options.program)
+        .args(&options.arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(stderr)
+        // A Ctrl-C in the terminal is for whoever supervises, which stops the host in order.
+        .process_group(0)
+        .spawn()
+}
+
+/// Closes the host's standard input, which it stops with; kills it when it does not end.
+async fn stop(child: &mut Child) -> io::Result<ExitStatus> {
+    drop(child.stdin.take());
+    if let Ok(status) = tokio::time::timeout(HOST_STOP_WAIT, child.wait()).await {
+        return status;
+    }
+    tracing::warn!("the host does not stop: killing it");
+    child.kill().await?;
+    child.wait().await
+}

@@ -1,0 +1,81 @@
+//! Looking at what is recorded: the replies of the API, made from a log alone. The host answers with these, and so does the command line when no
+//! host is alive.
+
+mod audit;
+mod list;
+mod tail;
+mod verify;
+mod view;
+
+use std::fmt::Write as _;
+
+use coppice_messages::ids::{RunId, TenantId, TreeId};
+use coppice_store::{LogReader, ReadError};
+
+pub(crate) use self::verify::Live;
+use crate::{
+    api::{ApiError, Code},
+    release::Releases,
+    run::FoldChainError,
+};
+
+/// What is recorded, to be looked at. Cheap to clone.
+#[derive(Clone)]
+pub struct Inspect {
+    log: LogReader,
+    releases: Releases,
+}
+
+impl Inspect {
+    /// A look at this log.
+    #[must_use]
+    pub fn new(log: LogReader) -> Self {
+        Self::with_releases(log, Releases::new())
+    }
+
+    /// A look that shares compiled releases.
+    #[must_use]
+    pub fn with_releases(log: LogReader, releases: Releases) -> Self {
+        Self { log, releases }
+    }
+
+    /// The log.
+    #[must_use]
+    pub fn log(&self) -> &LogReader {
+        &self.log
+    }
+}
+
+fn unknown_run(tenant: &TenantId, run: &RunId) -> ApiError {
+    let message = format!("the tenant {tenant} has no run {run}");
+    ApiError::new(Code::UnknownRun, message)
+}
+
+fn unknown_tree(tenant: &TenantId, tree: &TreeId) -> ApiError {
+    let message = format!("the tenant {tenant} has no tree {tree}");
+    ApiError::new(Code::UnknownRun, message)
+}
+
+impl From<ReadError> for ApiError {
+    fn from(error: ReadError) -> Self {
+        Self::new(Code::LogUnreadable, with_causes(&error))
+    }
+}
+
+impl From<FoldChainError> for ApiError {
+    fn from(error: FoldChainError) -> Self {
+        Self::new(Code::LogUnreadable, with_causes(&error))
+    }
+}
+
+/// An error and what caused it, in one line.
+#[must_use]
+pub fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let _ = write!(text, ": {error}");
+        cause = error.source();
+    }
+    text
+}

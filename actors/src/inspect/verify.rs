@@ -1,0 +1,168 @@
+//! Whether the log is whole and agrees with everything that was made from it.
+
+use coppice_messages::{
+    Digest,
+    digest::LengthPrefixed,
+    ids::{RunId, TenantId, TreeId},
+};
+use coppice_store::{
+    log::{Row, RowFilter},
+    verify,
+};
+
+use super::{Inspect, with_causes};
+use crate::{
+    api::{ApiError, Compared, Finding, Law, VerifyReport, VerifyRequest},
+    limits::FINDINGS_MAX,
+    run::fold,
+};
+
+/// What the actor of a run says of its state.
+pub(crate) struct Live {
+    pub run: RunId,
+    /// The last commit that it has recorded.
+    pub head: Digest,
+    /// Hash of its state at that commit.
+    pub state: Digest,
+}
+
+impl Inspect {
+    /// Reads every chain of a tenant and folds it. The stream and living actors are the host's to compare.
+    ///
+    /// # Errors
+    /// The log cannot be read.
+    pub fn verify(
+        &self,
+        tenant: &TenantId,
+        request: &VerifyRequest,
+    ) -> Result<VerifyReport, ApiError> {
+        let read = verify::log(&self.log)?;
+        let mut report = VerifyReport {
+            pos: self.log.position()?,
+            chains: read.chains,
+            commits: read.commits,
+            events: read.events,
+            state: Digest::ZERO,
+            log: Compared::Equal(read.chains),
+            live: Compared::Skipped,
+            stream: Compared::Skipped,
+            findings: read
+                .faults
+                .iter()
+                .map(|fault| damaged(tenant, fault))
+                .collect(),
+        };
+        let mut states = LengthPrefixed::new();
+        let runs = RowFilter {
+            tenant: Some(tenant.clone()),
+            tree: request.tree.clone(),
+            state: None,
+        };
+        for row in self.log.rows(runs) {
+            let row = row?;
+            let state = self.verify_run(&row, &mut report);
+            states = states.part(row.run.as_str().as_bytes()).part(&state.0);
+        }
+        report.state = states.finish();
+        if !report.findings.is_empty() {
+            report.log = Compared::Different;
+        }
+        report.findings.truncate(FINDINGS_MAX);
+        Ok(report)
+    }
+
+    /// Folds one chain and holds its row against it.
+    fn verify_run(&self, row: &Row, report: &mut VerifyReport) -> Digest {
+        let mut find = |law, pos, what: String| {
+            report.findings.push(Finding {
+                law,
+                tenant: row.tenant.clone(),
+                run: Some(row.run.clone()),
+                pos,
+                what,
+            });
+        };
+        let folded = match fold(&self.log, &self.releases, &row.tenant, &row.run, None) {
+            Ok(Some(folded)) => folded,
+            Ok(None) => {
+                find(Law::Index, None, "it has a row and no chain".to_owned());
+                return Digest::ZERO;
+            }
+            Err(error) => {
+                find(Law::Fold, None, with_causes(&error));
+                return Digest::ZERO;
+            }
+        };
+        let says = row.ended.as_ref().map(|end| (end.reason, &end.class));
+        let is = folded.state.ended().map(|end| (end.reason, &end.class));
+        if says != is {
+            let what = format!("its row says {says:?}, its chain {is:?}");
+            find(Law::Index, Some(folded.pos), what);
+        }
+        folded.state.hash()
+    }
+
+    /// Holds what a run's actor says against the fold of the log up to the same commit.
+    pub(crate) fn verify_live(&self, tenant: &TenantId, live: &Live) -> Option<Finding> {
+        let find = |what: String| {
+            Some(Finding {
+                law: Law::Live,
+                tenant: tenant.clone(),
+                run: Some(live.run.clone()),
+                pos: None,
+                what,
+            })
+        };
+        let until = Some(live.head);
+        match fold(&self.log, &self.releases, tenant, &live.run, until) {
+            Ok(Some(folded)) if folded.state.head() != live.head => find(format!(
+                "its actor stands at a commit {} that the log does not have",
+                live.head
+            )),
+            Ok(Some(folded)) if folded.state.hash() != live.state => find(format!(
+                "its actor's state is {}, the fold of the log is {}",
+                live.state,
+                folded.state.hash()
+            )),
+            Ok(Some(_)) => None,
+            Ok(None) => find("it has an actor and no chain".to_owned()),
+            Err(error) => find(with_causes(&error)),
+        }
+    }
+
+    /// Whether a run belongs to the tree that is asked for.
+    pub(crate) fn is_of(
+        &self,
+        tenant: &TenantId,
+        run: &RunId,
+        tree: Option<&TreeId>,
+    ) -> Result<bool, ApiError> {
+        let Some(tree) = tree else {
+            return Ok(true);
+        };
+        Ok(self
+            .log
+            .head(tenant, run)?
+            .is_some_and(|head| head.tree == *tree))
+    }
+}
+
+fn damaged(tenant: &TenantId, fault: &verify::Fault) -> Finding {
+    let law = match fault.damage {
+        verify::Damage::Blob(_) => Law::Blob,
+        verify::Damage::MissingPosition | verify::Damage::OtherPosition => Law::Index,
+        verify::Damage::Altered
+        | verify::Damage::Undecodable
+        | verify::Damage::OtherPlace
+        | verify::Damage::Missing { .. }
+        | verify::Damage::BrokenChain
+        | verify::Damage::Epoch => Law::Chain,
+    };
+    Finding {
+        law,
+        tenant: fault.tenant.clone().unwrap_or_else(|| tenant.clone()),
+        run: fault.run.clone(),
+        pos: fault.pos,
+        what: fault.to_string(),
+    }
+}

@@ -1,0 +1,138 @@
+//! One run, and one tree.
+
+use coppice_kernel::State;
+use coppice_messages::{Commit, Payload, Timestamp, Value, ids::TenantId};
+use coppice_store::log::{Row, RowFilter};
+use coppice_topology::{
+    plan::Progress,
+    tree::{Frame, Tree},
+};
+
+use super::{Inspect, unknown_run, unknown_tree};
+use crate::{
+    api::{ApiError, Code, Ended, GetRequest, RunRow, RunView, TreeRequest},
+    run::{Folded, fold},
+};
+
+impl Inspect {
+    /// One run.
+    ///
+    /// # Errors
+    /// It is unknown, or its chain cannot be folded.
+    pub fn get(&self, tenant: &TenantId, request: &GetRequest) -> Result<RunView, ApiError> {
+        let unknown = || unknown_run(tenant, &request.run);
+        let row = self.log.row(tenant, &request.run)?.ok_or_else(unknown)?;
+        let folded = fold(&self.log, &self.releases, tenant, &request.run, None)?;
+        let Folded { state, pos, .. } = folded.ok_or_else(unknown)?;
+        let opened = state.opened().ok_or_else(unknown)?;
+        Ok(RunView {
+            release: opened.release,
+            epoch: state.epoch(),
+            events: state.next_seq() - 1,
+            head: state.head(),
+            pos,
+            state: state.hash(),
+            account: state.account().clone(),
+            nodes: nodes(&state),
+            ended: self.ended(tenant, &row, &state),
+            row: row_view(row),
+        })
+    }
+
+    fn ended(&self, tenant: &TenantId, row: &Row, state: &State) -> Option<Ended> {
+        let ended = state.ended()?.clone();
+        let answer = ended.answer.map(|answer| self.value(tenant, &answer));
+        Some(Ended {
+            at: row.ended.as_ref().map_or(Timestamp(0), |end| end.at),
+            reason: ended.reason,
+            class: ended.class,
+            message: ended.message,
+            answer,
+            evidence: ended.evidence,
+            usage: ended.usage,
+            in_doubt: ended.in_doubt,
+        })
+    }
+
+    /// The value of a payload; of a blob that is gone, its digest.
+    fn value(&self, tenant: &TenantId, payload: &Payload) -> Value {
+        let gone = || Value::map([("blob", Value::Text(payload.digest().to_string()))]);
+        payload
+            .resolve(&self.log.blobs_of(tenant))
+            .unwrap_or_else(gone)
+    }
+
+    /// The ownership tree, now or as it was at a position.
+    ///
+    /// # Errors
+    /// It is unknown, or the log cannot be read.
+    pub fn tree(&self, tenant: &TenantId, request: &TreeRequest) -> Result<Frame, ApiError> {
+        let filter = RowFilter {
+            tenant: Some(tenant.clone()),
+            tree: Some(request.tree.clone()),
+            state: None,
+        };
+        let until = request.at.unwrap_or(u64::MAX);
+        let mut tree = Tree::new();
+        let mut known = false;
+        for row in self.log.rows(filter) {
+            known = true;
+            for recorded in self.log.chain(tenant, &row?.run) {
+                let recorded = recorded?;
+                if recorded.pos > until {
+                    break;
+                }
+                let commit = Commit::decode(&recorded.bytes)
+                    .map_err(|e| ApiError::new(Code::LogUnreadable, super::with_causes(&e)))?;
+                tree.apply(&commit, recorded.pos);
+            }
+        }
+        if known {
+            Ok(tree.frame())
+        } else {
+            Err(unknown_tree(tenant, &request.tree))
+        }
+    }
+}
+
+fn nodes(state: &State) -> std::collections::BTreeMap<coppice_messages::ids::NodeName, String> {
+    let word = |progress| match progress {
+        Progress::Waiting => "waiting",
+        Progress::Started => "started",
+        Progress::Done => "done",
+        Progress::Failed => "failed",
+    };
+    let progress = state.progress().into_iter();
+    progress
+        .map(|(node, at)| (node, word(at).to_owned()))
+        .collect()
+}
+
+pub(super) fn row_view(row: Row) -> RunRow {
+    let Row {
+        tenant,
+        tree,
+        run,
+        parent,
+        path,
+        opened_at,
+        ended,
+        labels,
+    } = row;
+    let (reason, class, ended_at) = match ended {
+        Some(end) => (Some(end.reason), end.class, Some(end.at)),
+        None => (None, None, None),
+    };
+    RunRow {
+        tenant,
+        tree,
+        run,
+        parent,
+        path,
+        opened_at,
+        reason,
+        class,
+        ended_at,
+        labels,
+    }
+}

@@ -1,0 +1,68 @@
+//! Releases: compiled once from the documents that the log pins, and kept by digest. Never from files: a resume runs what was started.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use coppice_messages::{Digest, ids::TenantId};
+use coppice_store::LogReader;
+use coppice_topology::{CompileError, Plan, compile};
+
+/// Compiled releases; cheap to clone.
+#[derive(Clone, Default)]
+pub struct Releases {
+    plans: Arc<Mutex<BTreeMap<(TenantId, Digest), Arc<Plan>>>>,
+}
+
+/// Why a release cannot be had.
+#[derive(Debug, thiserror::Error)]
+#[error("the release {release} cannot be read")]
+pub struct ReleaseError {
+    /// Which.
+    pub release: Digest,
+    /// Why.
+    #[source]
+    pub source: CompileError,
+}
+
+impl Releases {
+    /// None compiled yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The plan of a release whose documents are in the log.
+    ///
+    /// # Errors
+    /// A document that is missing, or that this build refuses.
+    pub fn plan(
+        &self,
+        log: &LogReader,
+        tenant: &TenantId,
+        release: Digest,
+    ) -> Result<Arc<Plan>, ReleaseError> {
+        let key = (tenant.clone(), release);
+        if let Some(plan) = self.plans().get(&key) {
+            return Ok(plan.clone());
+        }
+        let document = |digest: &Digest| match log.blob(tenant, digest) {
+            Ok(found) => found.map(|bytes| bytes.to_vec()),
+            Err(error) => {
+                tracing::warn!(%error, %digest, "a document of a release cannot be read");
+                None
+            }
+        };
+        let plan = compile(release, &document)
+            .map(Arc::new)
+            .map_err(|source| ReleaseError { release, source })?;
+        // Two that compile the same at one time make the same.
+        self.plans().insert(key, plan.clone());
+        Ok(plan)
+    }
+
+    fn plans(&self) -> std::sync::MutexGuard<'_, BTreeMap<(TenantId, Digest), Arc<Plan>>> {
+        self.plans.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,348 @@
+//! One incarnation of a run: woken from the log, begun, fed with messages until it ends.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use coppice_kernel::{Command, Driver, Identity, Input, Obligation, Output, Start, State, Turn};
+use coppice_messages::{
+    Commit, Digest,
+    event::run::{ClaimReason, Opened},
+    ids::RunId,
+};
+use coppice_store::{Verdict, clock, log::TenantBlobs};
+use ractor::{ActorCell, ActorRef};
+use tokio::sync::oneshot;
+
+use super::{
+    Arguments, FoldChainError, Folded, Message, Opening, fold,
+    tasks::{Task, Tasks},
+};
+use crate::{
+    limits::FOLDS_MAX,
+    services::{AwakeEntry, Key, Services},
+    timers::Timer,
+};
+
+/// Why an incarnation does not begin or go on.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RunError {
+    /// Its chain.
+    #[error(transparent)]
+    Chain(#[from] FoldChainError),
+    /// Nothing is recorded and nobody said with what to open it.
+    #[error("nothing of the run {run} is recorded")]
+    NothingRecorded {
+        /// Which run.
+        run: RunId,
+    },
+    /// What it decided cannot be recorded.
+    #[error("the run cannot go on: {why}")]
+    Refused {
+        /// Why.
+        why: String,
+    },
+    /// A task for one of its obligations panicked.
+    #[error("{duty:?}: {why}")]
+    Broken {
+        /// Which obligation.
+        duty: coppice_kernel::Duty,
+        /// The panic message.
+        why: String,
+    },
+    /// The folding was cut off.
+    #[error("folding the chain was cut off")]
+    CutOff,
+}
+
+impl RunError {
+    /// Whether starting again cannot help: the chain itself is the fault.
+    pub fn blocks(&self) -> bool {
+        match self {
+            Self::Chain(_) => true,
+            Self::NothingRecorded { .. }
+            | Self::Refused { .. }
+            | Self::Broken { .. }
+            | Self::CutOff => false,
+        }
+    }
+}
+
+/// One incarnation of a run.
+pub(crate) struct Incarnation {
+    pub(super) myself: ActorRef<Message>,
+    pub(super) services: Arc<Services>,
+    pub(super) key: Key,
+    pub(super) driver: Driver,
+    pub(super) blobs: TenantBlobs,
+    pub(super) trace: String,
+    /// Why this incarnation claims, and those of its children that are started by it.
+    pub(super) why: ClaimReason,
+    pub(super) tasks: Tasks,
+    pub(super) children: BTreeMap<RunId, ActorCell>,
+    /// Children whose actor this incarnation saw end.
+    pub(super) seen_ended: BTreeSet<RunId>,
+    /// Kept for the faults that strike once it is recorded.
+    pub(super) under_way: Option<Commit>,
+    pub(super) publishing: Option<Task>,
+    timer: Option<Timer>,
+    begin: Option<Begin>,
+    give_up: Option<String>,
+    recorded: Option<oneshot::Sender<()>>,
+    hashes: Vec<oneshot::Sender<(Digest, Digest)>>,
+    folds: u32,
+    _entry: AwakeEntry,
+}
+
+enum Begin {
+    Open(Box<Opened>),
+    Again,
+}
+
+impl Incarnation {
+    /// Folds the chain, or takes the opening when there is none.
+    pub async fn wake(myself: ActorRef<Message>, arguments: Arguments) -> Result<Self, RunError> {
+        let Arguments {
+            services,
+            tenant,
+            tree,
+            run,
+            opening,
+            why,
+            give_up,
+            recorded,
+        } = arguments;
+        let key = (tenant, run);
+        let folded = fold_chain(&services, &key).await?;
+        let (driver, begin, trace) = match (folded, opening) {
+            (Some(folded), _) => {
+                let trace = folded.trace.clone();
+                (again(&services, folded, why), Begin::Again, trace)
+            }
+            (None, Some(opening)) => {
+                let Opening {
+                    opened,
+                    parent,
+                    trace,
+                } = opening;
+                let plan = services
+                    .releases
+                    .plan(services.store.log(), &key.0, opened.release)
+                    .map_err(FoldChainError::from)?;
+                let state = State::new(plan, key.0.clone(), tree, key.1.clone());
+                let identity = Identity {
+                    host: services.host.clone(),
+                    trace: trace.clone(),
+                    parent,
+                };
+                let driver = Driver::new(state, identity, Start::First);
+                (driver, Begin::Open(opened), trace)
+            }
+            (None, None) => return Err(RunError::NothingRecorded { run: key.1 }),
+        };
+        let entry = services.awake.enter(key.clone(), myself.clone());
+        let incarnation = Self {
+            blobs: services.store.log().blobs_of(&key.0),
+            myself,
+            services,
+            key,
+            driver,
+            trace,
+            why,
+            tasks: Tasks::default(),
+            children: BTreeMap::new(),
+            seen_ended: BTreeSet::new(),
+            under_way: None,
+            publishing: None,
+            timer: None,
+            begin: Some(begin),
+            give_up,
+            recorded,
+            hashes: Vec::new(),
+            folds: 0,
+            _entry: entry,
+        };
+        incarnation.teach_faults();
+        Ok(incarnation)
+    }
+
+    fn teach_faults(&self) {
+        let Some(faults) = &self.services.faults else {
+            return;
+        };
+        if let Some(opened) = self.driver.state().opened() {
+            faults.learn_path(self.key.clone(), &opened.path);
+        }
+        for (_, obligation) in self.driver.state().owed() {
+            if let Obligation::Send { intended } | Obligation::Reconcile { intended } = obligation {
+                faults.learn_tool(intended.key, &intended.tool);
+            }
+        }
+    }
+
+    /// The first thing an actor does, under supervision.
+    pub async fn begin(&mut self) -> Result<(), RunError> {
+        match self.begin.take() {
+            Some(Begin::Open(opened)) => {
+                self.told(Command::Open(opened, None)).await?;
+            }
+            Some(Begin::Again) | None => {
+                let outputs = self.driver.begin(clock::now(), &self.blobs);
+                self.carry_out(outputs).await?;
+            }
+        }
+        if let Some(why) = self.give_up.clone() {
+            self.told(Command::GiveUp { why }).await?;
+        }
+        Ok(())
+    }
+
+    async fn told(&mut self, command: Command) -> Result<(), RunError> {
+        self.feed(Input::Command(command)).await
+    }
+
+    pub(super) async fn feed(&mut self, input: Input) -> Result<(), RunError> {
+        let outputs = self.driver.handle(input, clock::now(), &self.blobs);
+        self.carry_out(outputs).await
+    }
+
+    /// Takes one message in.
+    pub async fn take_in(&mut self, message: Message) -> Result<(), RunError> {
+        match message {
+            Message::Told(command) => self.told(command).await?,
+            Message::Spoken { hash, verdict } => self.spoken(hash, verdict).await?,
+            Message::Unstored { why } => return Err(RunError::Refused { why }),
+            Message::Broken { duty, why } => return Err(RunError::Broken { duty, why }),
+            Message::ChildStarted { child, actor } => self.child_started(child, actor),
+            Message::ChildBlocked { child, why } => {
+                self.services.blocked.add((self.key.0.clone(), child), why);
+            }
+            Message::Hash(reply) => self.hashes.push(reply),
+        }
+        if !self.driver.is_publishing() {
+            self.tell_hashes();
+        }
+        Ok(())
+    }
+
+    fn tell_hashes(&mut self) {
+        if self.hashes.is_empty() {
+            return;
+        }
+        let state = self.driver.state();
+        let said = (state.head(), state.hash());
+        for reply in std::mem::take(&mut self.hashes) {
+            // Who asked may have stopped waiting.
+            let _ = reply.send(said);
+        }
+    }
+
+    async fn spoken(&mut self, hash: Digest, verdict: Verdict) -> Result<(), RunError> {
+        match verdict {
+            Verdict::Admitted { .. } => {
+                self.strike_after().await;
+                if let Some(recorded) = self.recorded.take() {
+                    let _ = recorded.send(());
+                }
+                self.feed(Input::Admitted { hash }).await
+            }
+            Verdict::Refused(reason) => {
+                let why = reason.to_string();
+                self.feed(Input::Refused { hash, why }).await
+            }
+            // The store is closing or broken: the host is about to end, and the next one's log knows.
+            Verdict::Unknown => {
+                self.services.stop();
+                self.myself.stop(Some("the store stopped".to_owned()));
+                Ok(())
+            }
+        }
+    }
+
+    /// Carries out what the driver puts out, in order.
+    async fn carry_out(&mut self, outputs: Vec<Output>) -> Result<(), RunError> {
+        for output in outputs {
+            match output {
+                Output::Publish(prepared) => self.publish(prepared).await,
+                Output::Do(duty, obligation) => self.carry(duty, obligation),
+                Output::Drop(duty) => self.let_go(&duty),
+                Output::Arm(at) => {
+                    let actor = self.myself.clone();
+                    // Replaces, and so disarms, the one before. An actor that is gone needs no tick.
+                    self.timer = Some(self.services.timers.arm(at, move || {
+                        let _ = actor.cast(Message::Told(Command::Tick));
+                    }));
+                }
+                Output::Refuse(refusal) => {
+                    tracing::debug!(run = %self.key.1, %refusal, "a command changes nothing");
+                }
+                Output::Ended => {
+                    self.tasks.clear();
+                    self.timer = None;
+                    self.myself.stop(None);
+                }
+                Output::Stop { why } => {
+                    tracing::warn!(run = %self.key.1, why, "a commit was refused: folding again");
+                    return self.fold_again(why).await;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The recorder refused a commit: an earlier incarnation's came first, or somebody else owns the run. The state is folded anew; what was
+    /// owed is owed again.
+    async fn fold_again(&mut self, why: String) -> Result<(), RunError> {
+        self.folds += 1;
+        if self.folds > FOLDS_MAX {
+            return Err(RunError::Refused { why });
+        }
+        self.tasks.clear();
+        self.under_way = None;
+        let folded = fold_chain(&self.services, &self.key).await?;
+        let Some(folded) = folded else {
+            return Err(RunError::Refused { why });
+        };
+        self.driver = again(&self.services, folded, ClaimReason::Restart);
+        let outputs = self.driver.begin(clock::now(), &self.blobs);
+        // Bounded by FOLDS_MAX.
+        Box::pin(self.carry_out(outputs)).await
+    }
+
+    pub(super) fn turn(&self) -> Turn<'_> {
+        Turn::new(clock::now(), &self.blobs)
+    }
+}
+
+fn again(services: &Services, folded: Folded, why: ClaimReason) -> Driver {
+    let identity = Identity {
+        host: services.host.clone(),
+        trace: folded.trace,
+        parent: folded.parent,
+    };
+    Driver::new(folded.state, identity, Start::Again(why))
+}
+
+async fn fold_chain(services: &Arc<Services>, key: &Key) -> Result<Option<Folded>, RunError> {
+    let (services, key) = (services.clone(), key.clone());
+    let head = services
+        .store
+        .log()
+        .head(&key.0, &key.1)
+        .map_err(FoldChainError::from)?;
+    if head.is_none() {
+        return Ok(None);
+    }
+    let work = move || {
+        fold(
+            services.store.log(),
+            &services.releases,
+            &key.0,
+            &key.1,
+            None,
+        )
+    };
+    let folded = tokio::task::spawn_blocking(work).await;
+    Ok(folded.map_err(|_| RunError::CutOff)??)
+}

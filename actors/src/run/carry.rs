@@ -1,0 +1,164 @@
+//! Obligations, each carried out by a task that reports its outcome.
+
+use std::sync::Arc;
+
+use coppice_kernel::{
+    Command, Duty, Obligation, Turned,
+    command::{CheckId, CheckOutcome, ModelOutcome},
+};
+use coppice_messages::{
+    Spent, Value,
+    event::{effect::Intended, model::Asked},
+    ids::NodeName,
+};
+
+use super::{Message, awake::Incarnation, tasks::Task};
+use crate::{
+    broker::{ReadRequest, SendRequest},
+    gateway::AskRequest,
+};
+
+impl Incarnation {
+    /// Begins to carry out what is owed; replaces what was under way under the same name.
+    pub(super) fn carry(&mut self, duty: Duty, obligation: Obligation) {
+        match obligation {
+            Obligation::AskModel { asked, turns } => self.ask(duty, asked, turns),
+            Obligation::Send { intended } => self.send(duty, intended),
+            Obligation::Reconcile { intended } => self.reconcile(duty, intended),
+            Obligation::Check { node, check } => self.check(duty, node, check),
+            Obligation::Await {
+                delegated,
+                seq,
+                commit,
+                give_up,
+                restarts: _,
+            } => self.await_child(delegated, seq, commit, give_up),
+        }
+    }
+
+    fn task(&mut self, duty: Duty, work: impl Future<Output = Command> + Send + 'static) {
+        let work = async move { Message::Told(work.await) };
+        let task = Task::spawn(self.myself.clone(), duty.clone(), work);
+        self.tasks.put(duty, task);
+    }
+
+    fn ask(&mut self, duty: Duty, asked: Arc<Asked>, turns: Arc<Vec<Turned>>) {
+        let (node, call) = (asked.node.clone(), asked.call);
+        let input = self.driver.state().agent_input(&node, &self.turn());
+        let gateway = self.services.gateway.clone();
+        let request = input.map(|input| AskRequest {
+            plan: self.driver.state().plan().clone(),
+            tenant: self.key.0.clone(),
+            run: self.key.1.clone(),
+            asked,
+            input,
+            turns,
+        });
+        self.task(duty, async move {
+            let outcome = match request {
+                Some(request) => gateway.ask(request).await,
+                None => ModelOutcome::Failed {
+                    class: "no_input".to_owned(),
+                    message: format!("what node {node} is to work on is not there"),
+                    usage: Spent::default(),
+                },
+            };
+            Command::Model {
+                node,
+                call,
+                outcome,
+            }
+        });
+    }
+
+    fn request(&self, intended: Arc<Intended>) -> SendRequest {
+        let state = self.driver.state();
+        SendRequest {
+            plan: state.plan().clone(),
+            tenant: self.key.0.clone(),
+            tree: state.tree().clone(),
+            run: self.key.1.clone(),
+            epoch: state.epoch(),
+            deadline: state
+                .opened()
+                .map_or(intended.send_by, |opened| opened.envelope.deadline()),
+            intended,
+            trace: Some(self.trace.clone()),
+        }
+    }
+
+    fn send(&mut self, duty: Duty, intended: Arc<Intended>) {
+        let (key, attempt) = (intended.key, intended.attempt);
+        let (broker, request) = (self.services.broker.clone(), self.request(intended));
+        self.task(duty, async move {
+            let outcome = broker.send(request).await;
+            Command::Effect {
+                key,
+                attempt,
+                outcome,
+            }
+        });
+    }
+
+    fn reconcile(&mut self, duty: Duty, intended: Arc<Intended>) {
+        let (key, attempt) = (intended.key, intended.attempt);
+        let (broker, request) = (self.services.broker.clone(), self.request(intended));
+        self.task(duty, async move {
+            let outcome = broker.reconcile(request).await;
+            Command::Effect {
+                key,
+                attempt,
+                outcome,
+            }
+        });
+    }
+
+    fn check(&mut self, duty: Duty, node: NodeName, check: CheckId) {
+        match check {
+            CheckId::Schema => {
+                let answer = self.driver.state().end_answer(&node, &self.turn());
+                let seen = self.check_schema(answer);
+                self.task(duty, async move { Command::Check { node, check, seen } });
+            }
+            CheckId::Evidence(at) => {
+                let state = self.driver.state();
+                let request =
+                    state
+                        .check_request(&node, at, &self.turn())
+                        .map(|check| ReadRequest {
+                            plan: state.plan().clone(),
+                            tenant: self.key.0.clone(),
+                            run: self.key.1.clone(),
+                            tool: check.evidence.check.clone(),
+                            arguments: check.arguments,
+                            trace: Some(self.trace.clone()),
+                        });
+                let broker = self.services.broker.clone();
+                self.task(duty, async move {
+                    let seen = match request {
+                        Some(request) => broker.read(request).await,
+                        None => CheckOutcome::Unreadable {
+                            why: "what the check reads with is not there".to_owned(),
+                        },
+                    };
+                    Command::Check { node, check, seen }
+                });
+            }
+        }
+    }
+
+    /// Whether the answer of a root meets the topology's result schema.
+    fn check_schema(&self, answer: Option<Value>) -> CheckOutcome {
+        let broken = |why: String| CheckOutcome::SchemaBroken { why };
+        let Some(schema) = self.driver.state().plan().result_schema.clone() else {
+            return broken("the topology names no result schema".to_owned());
+        };
+        let Some(answer) = answer else {
+            return broken("the answer refers to something that is not there".to_owned());
+        };
+        match self.services.meets(&self.key.0, &schema.digest, &answer) {
+            Ok(()) => CheckOutcome::SchemaMet(schema.digest),
+            Err(why) => broken(why),
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! The children of a run: started, watched, their ends read from their chains. Level-triggered: whatever was missed, the chain says it.
+
+use std::sync::Arc;
+
+use coppice_kernel::{
+    Command, Duty,
+    command::{ChildEnd, ChildEndFacts},
+};
+use coppice_messages::{
+    Commit, Digest, Event, ParentRef, event,
+    event::{
+        child::Delegated,
+        run::{ClaimReason, Reason},
+    },
+    ids::RunId,
+};
+use coppice_store::ReadError;
+use ractor::{Actor as _, ActorCell, ActorStatus, SpawnErr, SupervisionEvent};
+
+use super::{
+    Arguments, Message, Opening, RunActor,
+    awake::{Incarnation, RunError},
+    tasks::Task,
+};
+use crate::services::{Key, Services};
+
+impl Incarnation {
+    /// Sees to it that a child runs, or that its end is taken in.
+    pub(super) fn await_child(
+        &mut self,
+        delegated: Arc<Delegated>,
+        seq: u64,
+        commit: Digest,
+        give_up: Option<String>,
+    ) {
+        let child = delegated.envelope.run().clone();
+        if self.children.get(&child).is_some_and(is_alive) {
+            return;
+        }
+        let Some(opened) = self.driver.state().child_opened(&delegated) else {
+            return;
+        };
+        let opening = Opening {
+            opened: Box::new(opened),
+            parent: Some(ParentRef {
+                run: self.key.1.clone(),
+                seq,
+                commit,
+            }),
+            trace: child_trace(&self.trace, &child),
+        };
+        let arguments = Arguments {
+            services: self.services.clone(),
+            tenant: self.key.0.clone(),
+            tree: self.driver.state().tree().clone(),
+            run: child.clone(),
+            opening: Some(opening),
+            why: self.why_of_child(&child),
+            give_up,
+            recorded: None,
+        };
+        let me = self.myself.get_cell();
+        self.watch(child, async move {
+            match child_end(&arguments.services, &arguments.tenant, &delegated) {
+                Ok(Some(end)) => Message::Told(Command::ChildEnded(Box::new(end))),
+                Ok(None) => start(arguments, me).await,
+                Err(error) => blocked(delegated.envelope.run(), &RunError::Chain(error.into())),
+            }
+        });
+    }
+
+    fn watch(&mut self, child: RunId, work: impl Future<Output = Message> + Send + 'static) {
+        let duty = Duty::Child(child);
+        let task = Task::spawn(self.myself.clone(), duty.clone(), work);
+        self.tasks.put(duty, task);
+    }
+
+    /// A child whose actor this incarnation saw end is restarted; else it shares the fate of this run.
+    fn why_of_child(&self, child: &RunId) -> ClaimReason {
+        if self.seen_ended.contains(child) {
+            ClaimReason::Restart
+        } else {
+            self.why
+        }
+    }
+
+    /// A child's actor was started; it may be gone again already.
+    pub(super) fn child_started(&mut self, child: RunId, actor: ActorCell) {
+        if is_alive(&actor) {
+            self.children.insert(child, actor);
+        }
+    }
+
+    /// A child's actor is gone: its chain says whether it had ended.
+    pub(super) fn child_ended(&mut self, event: SupervisionEvent) {
+        let Some((child, actor)) = child_of_event(&event) else {
+            return;
+        };
+        let is_current = self
+            .children
+            .get(&child)
+            .is_none_or(|known| known.get_id() == actor.get_id());
+        if !is_current {
+            return;
+        }
+        self.children.remove(&child);
+        self.seen_ended.insert(child.clone());
+        let why = why_ended(&event);
+        let awaited = self.driver.in_hand().get(&Duty::Child(child.clone()));
+        let Some(coppice_kernel::Obligation::Await { delegated, .. }) = awaited else {
+            return;
+        };
+        let (services, delegated) = (self.services.clone(), delegated.clone());
+        let tenant = self.key.0.clone();
+        self.watch(child.clone(), async move {
+            match child_end(&services, &tenant, &delegated) {
+                Ok(Some(end)) => Message::Told(Command::ChildEnded(Box::new(end))),
+                Ok(None) => Message::Told(Command::ChildCrashed { child, why }),
+                Err(error) => blocked(&child, &RunError::Chain(error.into())),
+            }
+        });
+    }
+
+    /// Something is no longer owed: what is under way for it stops.
+    pub(super) fn let_go(&mut self, duty: &Duty) {
+        self.tasks.drop_duty(duty);
+        if let Duty::Child(child) = duty
+            && let Some(actor) = self.children.remove(child)
+        {
+            actor.kill();
+        }
+    }
+}
+
+fn is_alive(actor: &ActorCell) -> bool {
+    actor.get_status() < ActorStatus::Draining
+}
+
+async fn start(arguments: Arguments, supervisor: ActorCell) -> Message {
+    let child = arguments.run.clone();
+    let key = (arguments.tenant.clone(), child.clone());
+    if let Some(actor) = arguments
+        .services
+        .awake
+        .get(&key)
+        .map(|actor| actor.get_cell())
+        && is_alive(&actor)
+        && actor.try_get_supervisor().map(|known| known.get_id()) == Some(supervisor.get_id())
+    {
+        // Started before this run was folded anew.
+        return Message::ChildStarted { child, actor };
+    }
+    let name = actor_name(&arguments.services, &key);
+    match RunActor::spawn_linked(Some(name), RunActor, arguments, supervisor).await {
+        Ok((actor, _)) => Message::ChildStarted {
+            child,
+            actor: actor.get_cell(),
+        },
+        Err(SpawnErr::StartupFailed(error)) => match error.downcast::<RunError>() {
+            Ok(error) if error.blocks() => blocked(&child, &error),
+            Ok(error) => crashed(child, error.to_string()),
+            Err(error) => crashed(child, error.to_string()),
+        },
+        Err(error) => crashed(child, error.to_string()),
+    }
+}
+
+fn crashed(child: RunId, why: String) -> Message {
+    Message::Told(Command::ChildCrashed { child, why })
+}
+
+fn blocked(child: &RunId, error: &RunError) -> Message {
+    Message::ChildBlocked {
+        child: child.clone(),
+        why: crate::inspect::with_causes(error),
+    }
+}
+
+/// The name of a run's actor: unlike any other of this process, and it says which run it is.
+pub(crate) fn actor_name(services: &Services, key: &Key) -> String {
+    let nth = services.awake.incarnation();
+    format!("{}/{}/{}/{nth}", services.host, key.0, key.1)
+}
+
+/// The tenant and run that an actor's name says.
+pub(crate) fn child_of_name(actor: &ActorCell) -> Option<Key> {
+    let name = actor.get_name()?;
+    let mut parts = name.split('/').skip(1);
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+}
+
+fn child_of_event(event: &SupervisionEvent) -> Option<(RunId, ActorCell)> {
+    match event {
+        SupervisionEvent::ActorTerminated(actor, ..) | SupervisionEvent::ActorFailed(actor, _) => {
+            Some((child_of_name(actor)?.1, actor.clone()))
+        }
+        SupervisionEvent::ActorStarted(_) | SupervisionEvent::ProcessGroupChanged(_) => None,
+    }
+}
+
+/// Why an actor is gone, in its own words.
+pub(crate) fn why_ended(event: &SupervisionEvent) -> String {
+    match event {
+        SupervisionEvent::ActorFailed(_, error) => error.to_string(),
+        SupervisionEvent::ActorTerminated(_, _, Some(reason)) => reason.clone(),
+        SupervisionEvent::ActorTerminated(_, _, None)
+        | SupervisionEvent::ActorStarted(_)
+        | SupervisionEvent::ProcessGroupChanged(_) => {
+            "it stopped before its run had ended".to_owned()
+        }
+    }
+}
+
+/// How a child ended, as its chain says; none while it has not.
+fn child_end(
+    services: &Services,
+    tenant: &coppice_messages::ids::TenantId,
+    delegated: &Delegated,
+) -> Result<Option<ChildEnd>, ReadError> {
+    let log = services.store.log();
+    let child = delegated.envelope.run();
+    let row = log.row(tenant, child)?;
+    if row.is_none_or(|row| row.ended.is_none()) {
+        return Ok(None);
+    }
+    let Some(last) = log.commit_at(tenant, child, u64::MAX)? else {
+        return Ok(None);
+    };
+    let unreadable = || ReadError::Unreadable {
+        what: "the last commit of an ended run",
+    };
+    let commit = Commit::decode(&last.bytes).map_err(|_| unreadable())?;
+    let ended = commit
+        .events
+        .into_iter()
+        .find_map(|entry| match entry.event {
+            Event::Run(event::run::Event::Ended(ended)) => Some(ended),
+            _ => None,
+        });
+    let ended = ended.ok_or_else(unreadable)?;
+    let answer_valid = match (ended.reason, delegated.envelope.result_schema()) {
+        (Reason::Succeeded, Some(schema)) => {
+            let blobs = log.blobs_of(tenant);
+            let answer = ended
+                .answer
+                .as_ref()
+                .and_then(|answer| answer.resolve(&blobs));
+            answer
+                .ok_or_else(|| "it succeeded without an answer".to_owned())
+                .and_then(|answer| services.meets(tenant, &schema.digest, &answer))
+                .map_err(|why| (schema.name.clone(), why))
+        }
+        _ => Ok(()),
+    };
+    let facts = ChildEndFacts {
+        reason: ended.reason,
+        class: ended.class,
+        answer: ended.answer,
+        usage: ended.usage,
+        commit: Digest::of(&last.bytes),
+        answer_valid,
+    };
+    Ok(Some(ChildEnd {
+        child: child.clone(),
+        end: Some(facts),
+    }))
+}
+
+/// W3C traceparent of a child: the trace of its parent, a span of its own.
+fn child_trace(parent: &str, child: &RunId) -> String {
+    let trace = parent.split('-').nth(1).unwrap_or_default();
+    format!("00-{trace}-{}-01", span(child))
+}
+
+/// W3C traceparent of a root. Derived, so that the same tree has the same trace after every restart.
+pub(crate) fn root_trace(run: &RunId) -> String {
+    let trace = Digest::of(format!("trace {run}").as_bytes());
+    format!("00-{}-{}-01", trace.hex_prefix(32), span(run))
+}
+
+fn span(run: &RunId) -> String {
+    Digest::of(format!("span {run}").as_bytes()).hex_prefix(16)
+}

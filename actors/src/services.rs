@@ -1,0 +1,142 @@
+//! What every actor of a host shares: the store, the ports, the clock's timers, who is awake, and which runs are blocked.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+};
+
+use coppice_messages::{
+    Digest, Value,
+    ids::{HostId, RunId, TenantId},
+};
+use coppice_store::Store;
+use ractor::ActorRef;
+
+use crate::{
+    broker::ToolBroker, faults::Faults, gateway::ModelGateway, release::Releases, run::Message,
+    schema::Schemas, timers::Timers,
+};
+
+/// One run of one tenant.
+pub(crate) type Key = (TenantId, RunId);
+
+/// What every actor of a host shares.
+pub(crate) struct Services {
+    pub store: Store,
+    pub host: HostId,
+    pub broker: ToolBroker,
+    pub gateway: ModelGateway,
+    pub schemas: Schemas,
+    pub releases: Releases,
+    pub timers: Timers,
+    pub faults: Option<Arc<Faults>>,
+    pub awake: Arc<Awake>,
+    pub blocked: Blocked,
+    pub stopping: AtomicBool,
+}
+
+impl Services {
+    /// Whether data meet a schema of the log; if not, where and why.
+    pub fn meets(&self, tenant: &TenantId, schema: &Digest, data: &Value) -> Result<(), String> {
+        let document = self.store.log().blob(tenant, schema);
+        let document = document.map_err(|error| error.to_string())?;
+        let document = document.ok_or_else(|| format!("the schema {schema} is not there"))?;
+        self.schemas
+            .check_document(&document, data)
+            .map_err(|mismatch| mismatch.to_string())
+    }
+
+    /// From now on nothing is started again.
+    pub fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+    }
+
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+}
+
+/// The runs that have an actor.
+#[derive(Default)]
+pub(crate) struct Awake {
+    actors: Mutex<HashMap<Key, (u64, ActorRef<Message>)>>,
+    incarnations: AtomicU64,
+}
+
+/// An entry among the awake; dropping it removes it, unless a later incarnation has taken its place.
+pub(crate) struct AwakeEntry {
+    awake: Arc<Awake>,
+    key: Key,
+    incarnation: u64,
+}
+
+impl Drop for AwakeEntry {
+    fn drop(&mut self) {
+        let mut actors = self.awake.actors();
+        if actors.get(&self.key).map(|(nth, _)| *nth) == Some(self.incarnation) {
+            actors.remove(&self.key);
+        }
+    }
+}
+
+impl Awake {
+    fn actors(&self) -> MutexGuard<'_, HashMap<Key, (u64, ActorRef<Message>)>> {
+        self.actors.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A number that no other actor of this host has.
+    pub fn incarnation(&self) -> u64 {
+        self.incarnations.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub fn enter(self: &Arc<Self>, key: Key, actor: ActorRef<Message>) -> AwakeEntry {
+        let incarnation = self.incarnation();
+        self.actors().insert(key.clone(), (incarnation, actor));
+        AwakeEntry {
+            awake: self.clone(),
+            key,
+            incarnation,
+        }
+    }
+
+    pub fn get(&self, key: &Key) -> Option<ActorRef<Message>> {
+        self.actors().get(key).map(|(_, actor)| actor.clone())
+    }
+
+    pub fn all(&self) -> Vec<(Key, ActorRef<Message>)> {
+        let actors = self.actors();
+        actors
+            .iter()
+            .map(|(key, (_, actor))| (key.clone(), actor.clone()))
+            .collect()
+    }
+
+    pub fn count(&self) -> usize {
+        self.actors().len()
+    }
+}
+
+/// Runs that this host cannot drive: their chains do not fold in this build. They wait; everything else goes on.
+#[derive(Default)]
+pub(crate) struct Blocked {
+    runs: Mutex<BTreeMap<Key, String>>,
+}
+
+impl Blocked {
+    pub fn add(&self, key: Key, why: String) {
+        tracing::error!(tenant = %key.0, run = %key.1, why, "a run is blocked");
+        let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
+        runs.insert(key, why);
+    }
+
+    /// One sentence a run.
+    pub fn reasons(&self) -> Vec<String> {
+        let runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
+        runs.iter()
+            .map(|((tenant, run), why)| format!("{tenant}/{run} is blocked: {why}"))
+            .collect()
+    }
+}
