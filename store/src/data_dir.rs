@@ -6,9 +6,9 @@
 //!     <data>/nats/     the private nats-server: configuration, credentials, store
 
 use std::{
-    fs::{self, File, OpenOptions, TryLockError},
+    fs::{self, DirBuilder, File, OpenOptions, TryLockError},
     io::{self, Read as _, Seek as _, Write as _},
-    os::unix::fs::OpenOptionsExt as _,
+    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
 };
 
@@ -83,7 +83,9 @@ impl DataDir {
     /// # Errors
     /// [`DataDirError`].
     pub fn create_or_take(root: &Path) -> Result<Self, DataDirError> {
-        fs::create_dir_all(root).map_err(io_at(root))?;
+        // What it holds is nobody else's to read.
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(root);
+        made.map_err(io_at(root))?;
         Self::take(root)
     }
 

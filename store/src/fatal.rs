@@ -57,10 +57,10 @@ impl FatalCell {
     }
 
     pub fn set(&self, fatal: Fatal) {
-        tracing::error!(error = %fatal, "the store stops");
         self.set.send_if_modified(|held| {
             let first = held.is_none();
             if first {
+                tracing::error!(error = %fatal, "the store stops");
                 *held = Some(fatal);
             }
             first

@@ -11,7 +11,7 @@ use std::sync::{
 };
 
 use bytes::Bytes;
-use coppice_messages::{Digest, ids::TenantId};
+use coppice_messages::{Digest, commit::COMMIT_BYTES_MAX, ids::TenantId};
 use tokio::sync::{Notify, oneshot};
 
 use self::hold::{Hold, Outgoing};
@@ -39,7 +39,7 @@ pub enum Verdict {
     Unknown,
 }
 
-/// Is told the verdict, exactly once, on the recorder's thread: must be cheap and must not block.
+/// Is told the verdict, exactly once, as a rule on the recorder's thread: must be cheap and must not block.
 pub type Waiter = Box<dyn FnOnce(Verdict) + Send>;
 
 /// Why a blob is not stored.
@@ -101,6 +101,11 @@ impl Publisher {
 
     /// Hands over a commit; never blocks. `hash` is the SHA-256 of `bytes`.
     pub fn submit(&self, tenant: TenantId, bytes: Bytes, hash: Digest, waiter: Waiter) {
+        if bytes.len() > COMMIT_BYTES_MAX {
+            // No server need take a message of its size, and what can never be sent would hold up its tenant for ever.
+            waiter(Verdict::Refused(Reason::TooLarge));
+            return;
+        }
         {
             let mut hold = lock(&self.shared.hold);
             // Read under the lock: whoever closes takes the lock after it set the mark, and abandons what is held then.

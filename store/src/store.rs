@@ -289,7 +289,6 @@ impl Store {
                 );
             }
         }
-        self.inner.publisher.close();
-        parts.close().await;
+        parts.close(&self.inner.publisher).await;
     }
 }

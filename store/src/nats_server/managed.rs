@@ -97,6 +97,8 @@ impl ManagedServer {
             guard,
             directory: directory.to_owned(),
         };
+        // Its log is that of one life of the host; who wants more keeps it.
+        let _ = fs::remove_file(directory.join("nats-server.log"));
         let mut tried = 0;
         let running = loop {
             kept.port = free_port(kept.port).map_err(at(directory))?;

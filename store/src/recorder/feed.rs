@@ -199,3 +199,41 @@ fn headers(event: &FeedEvent<'_>, trace: &str) -> HeaderMap {
     }
     headers
 }
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+
+    fn commits(count: usize, events: usize) -> Vec<Admitted> {
+        let commit = |pos| Admitted {
+            pos,
+            hash: Digest::ZERO,
+            events,
+            bytes: Bytes::new(),
+        };
+        (1..=count as u64).map(commit).collect()
+    }
+
+    #[test]
+    fn what_does_not_fit_the_queue_is_dropped_and_counted_and_the_recorder_goes_on() {
+        let (queue, mut taken) = mpsc::unbounded_channel();
+        let feed = Feed {
+            queue,
+            waiting: Arc::default(),
+            dropped: Dropped::default(),
+        };
+        feed.offer(commits(3, FEED_EVENTS_MAX / 4));
+        assert_eq!(feed.dropped().count(), 0);
+        feed.offer(commits(2, FEED_EVENTS_MAX / 4));
+        assert_eq!(feed.dropped().count(), FEED_EVENTS_MAX as u64 / 4);
+        feed.offer(commits(1, 1));
+        assert_eq!(feed.dropped().count(), FEED_EVENTS_MAX as u64 / 4 + 1);
+        let mut queued = 0;
+        while let Ok(batch) = taken.try_recv() {
+            queued += batch.len();
+        }
+        assert_eq!(queued, 4);
+    }
+}

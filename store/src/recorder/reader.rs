@@ -16,7 +16,7 @@ use tokio::sync::{mpsc, watch};
 use super::Arrival;
 use crate::{
     bus::{Bus, Link},
-    clock, closing,
+    clock,
     fatal::{Fatal, FatalCell},
     follow::{Follower, Input, Output},
     limits::{
@@ -68,16 +68,12 @@ impl Reader {
         }
     }
 
-    /// Reads until told to close, or until nobody may read on.
-    pub async fn run(mut self, mut closing: watch::Receiver<bool>) {
+    /// Reads until nobody may read on.
+    pub async fn run(mut self) {
         let mut failures = 0;
         loop {
             let before = self.follower.seq();
-            let pause = tokio::select! {
-                () = closing::told(&mut closing) => return,
-                pause = self.follow() => pause,
-            };
-            if matches!(pause, Pause::End) {
+            if matches!(self.follow().await, Pause::End) {
                 return;
             }
             failures = if self.follower.seq() > before {
@@ -87,7 +83,6 @@ impl Reader {
             };
             let wait = clock::backoff(failures, BACKOFF_FIRST, BACKOFF_LONGEST);
             tokio::select! {
-                () = closing::told(&mut closing) => return,
                 // A new connection is a reason to look at once.
                 _ = self.link.changed() => failures = 0,
                 () = clock::pause(wait) => {}

@@ -6,7 +6,7 @@ use serde::Serialize;
 use tokio::sync::watch;
 
 use crate::{
-    clock, closing,
+    clock,
     limits::BEAT,
     recorder::{Progress, feed::Dropped},
     subjects::Realm,
@@ -19,14 +19,13 @@ struct Beat<'a> {
     dropped: u64,
 }
 
-/// Beats until told to close.
+/// Beats for ever.
 pub(super) async fn run(
     client: Client,
     realm: Realm,
     host: HostId,
     progress: watch::Receiver<Progress>,
     dropped: Dropped,
-    mut closing: watch::Receiver<bool>,
 ) {
     let subject = realm.beat(host.as_str());
     loop {
@@ -39,9 +38,6 @@ pub(super) async fn run(
         if let Err(error) = client.publish(subject.clone(), body.into()).await {
             tracing::debug!(%error, "a beat was not sent");
         }
-        tokio::select! {
-            () = closing::told(&mut closing) => return,
-            () = clock::pause(BEAT) => {}
-        }
+        clock::pause(BEAT).await;
     }
 }

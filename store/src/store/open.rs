@@ -2,6 +2,7 @@
 
 use std::{io, sync::Arc, thread};
 
+use futures::FutureExt as _;
 use tokio::{
     sync::{Mutex, mpsc, watch},
     task::JoinHandle,
@@ -10,6 +11,7 @@ use tokio::{
 use super::{BusOptions, Endpoint, Inner, Options, Store, beat};
 use crate::{
     bus::{self, Bus, BusError, Credentials},
+    closing,
     data_dir::DataDir,
     fatal::{Fatal, FatalCell},
     follow::Follower,
@@ -70,8 +72,9 @@ impl Parts {
         self.server.as_ref()
     }
 
-    pub async fn close(self) {
+    pub async fn close(self, publisher: &Publisher) {
         self.closing.send_replace(true);
+        publisher.close();
         for task in self.tasks {
             join(task).await;
         }
@@ -227,19 +230,20 @@ async fn start(
         .map_err(OpenError::Thread)?;
     let (target_in, target) = watch::channel(None);
     let (closing, closed) = watch::channel(false);
-    let reader = Reader::new(bus.clone(), follower, arrivals_in, target_in, fatal.clone());
+    let reader = Reader::new(bus.clone(), follower, arrivals_in, target_in, fatal.clone()).run();
     let beat = beat::run(
         bus.client().clone(),
         endpoint.realm.clone(),
         options.host.clone(),
         progress.clone(),
         dropped.clone(),
-        closed.clone(),
     );
+    let sender = publisher.clone().run(bus.clone(), fatal.clone());
+    let part = |name, work| closing::spawn_part(name, work, fatal.clone(), closed.clone());
     let tasks = vec![
-        tokio::spawn(publisher.clone().run(bus.clone(), fatal.clone())),
-        tokio::spawn(reader.run(closed)),
-        tokio::spawn(beat),
+        part("publisher", sender.boxed()),
+        part("reader", reader.boxed()),
+        part("beat", beat.boxed()),
     ];
     let parts = Parts {
         closing,
@@ -281,8 +285,7 @@ impl Started {
         match fault {
             None => Ok(self),
             Some(fatal) => {
-                self.publisher.close();
-                self.parts.close().await;
+                self.parts.close(&self.publisher).await;
                 Err(OpenError::Fatal(fatal))
             }
         }
