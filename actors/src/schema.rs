@@ -160,3 +160,6 @@ pub(crate) fn cut(words: &str) -> String {
     }
     kept
 }
+
+#[cfg(test)]
+mod tests;
