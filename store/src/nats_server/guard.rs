@@ -3,7 +3,8 @@
 //! macOS has none.
 //!
 //! It also holds the lock on the server's store, which nats-server itself does not have; a new guard waits for it. The lock is handed to
-//! nats-server as its standard input: so it lasts until both are gone, even when the guard is killed.
+//! nats-server as its standard input: so it lasts until both are gone, even when the guard is killed. A nats-server that is left over then is
+//! ended by the next guard: whoever starts one owns the data directory, so no other host can be using that server.
 
 use std::{
     ffi::OsString,
@@ -20,6 +21,9 @@ use crate::limits::{GUARD_TICK, SERVER_STOP_WAIT};
 pub(super) fn arguments(server: &Path, config: &Path, directory: &Path) -> [OsString; 3] {
     [server.into(), config.into(), directory.into()]
 }
+
+/// How many ticks nats-server has to end when it is asked to.
+const STOP_TICKS: u128 = SERVER_STOP_WAIT.as_millis() / GUARD_TICK.as_millis();
 
 /// Name of the file in the server's directory that holds the process id of nats-server.
 pub(super) const PID_FILE: &str = "nats-server.pid";
@@ -49,12 +53,15 @@ fn guard(server: &Path, config: &Path, directory: &Path) -> io::Result<ExitCode>
     let Some(lock) = lock_store(directory, &host)? else {
         return Ok(ExitCode::SUCCESS);
     };
+    // From here on the file names a process that uses the store, or is not there.
+    let pid_file = directory.join(PID_FILE);
+    let _ = fs::remove_file(&pid_file);
     let mut child = Command::new(server)
         .arg("-c")
         .arg(config)
         .stdin(Stdio::from(lock.try_clone()?))
         .spawn()?;
-    fs::write(directory.join(PID_FILE), child.id().to_string())?;
+    fs::write(&pid_file, child.id().to_string())?;
     let code = loop {
         match host.recv_timeout(GUARD_TICK) {
             Err(RecvTimeoutError::Timeout) => {
@@ -69,7 +76,7 @@ fn guard(server: &Path, config: &Path, directory: &Path) -> io::Result<ExitCode>
             }
         }
     };
-    let _ = fs::remove_file(directory.join(PID_FILE));
+    let _ = fs::remove_file(&pid_file);
     drop(lock);
     Ok(code)
 }
@@ -93,28 +100,41 @@ fn lock_store(directory: &Path, host: &Receiver<()>) -> io::Result<Option<File>>
         .truncate(false)
         .write(true)
         .open(directory.join("store.lock"))?;
-    loop {
+    for tick in 0u128.. {
         match file.try_lock() {
             Ok(()) => return Ok(Some(file)),
-            Err(TryLockError::WouldBlock) => {}
+            Err(TryLockError::WouldBlock) => end_leftover(directory, tick),
             Err(TryLockError::Error(error)) => return Err(error),
         }
         if !matches!(
             host.recv_timeout(GUARD_TICK),
             Err(RecvTimeoutError::Timeout)
         ) {
-            return Ok(None);
+            break;
         }
+    }
+    Ok(None)
+}
+
+/// Asks the nats-server of an earlier host to end, and later kills it. Its guard, if there is one, is doing the same.
+fn end_leftover(directory: &Path, tick: u128) {
+    let named = fs::read_to_string(directory.join(PID_FILE)).unwrap_or_default();
+    let Ok(process) = named.parse() else {
+        return;
+    };
+    if tick == 0 {
+        signal(process, libc::SIGTERM);
+    } else if tick == STOP_TICKS {
+        signal(process, libc::SIGKILL);
     }
 }
 
 /// Asks nats-server to end, and kills it when it does not.
 fn end(child: &mut Child) -> io::Result<()> {
-    terminate(child.id());
+    signal(child.id(), libc::SIGTERM);
     // Nothing is ever sent here: the wait is the tick.
     let (_open, never) = channel::<()>();
-    let ticks = SERVER_STOP_WAIT.as_millis() / GUARD_TICK.as_millis();
-    for _ in 0..ticks {
+    for _ in 0..STOP_TICKS {
         if child.try_wait()?.is_some() {
             return Ok(());
         }
@@ -128,11 +148,15 @@ fn end(child: &mut Child) -> io::Result<()> {
     unsafe_code,
     reason = "the standard library can kill a child, but not ask it to end"
 )]
-fn terminate(process: u32) {
-    if let Ok(process) = libc::pid_t::try_from(process) {
-        // SAFETY: sends a signal to a child that was not yet waited for, so that its id is still its own.
+fn signal(process: u32, signal: libc::c_int) {
+    // 0 and 1 would be this group and the system's first process: nobody's child.
+    if let Ok(process) = libc::pid_t::try_from(process)
+        && process > 1
+    {
+        // SAFETY: only sends a signal. The process is a child that was not yet waited for, or holds the lock that this guard waits for, so its
+        // id is still its own.
         unsafe {
-            libc::kill(process, libc::SIGTERM);
+            libc::kill(process, signal);
         }
     }
 }

@@ -26,13 +26,25 @@ fn kill(pid: u32) {
     assert!(killed.success(), "there was a process {pid}");
 }
 
+/// Whether a process runs. One that has ended and that nobody has waited for (an orphan in a container, say) does not.
 fn lives(pid: u32) -> bool {
-    Command::new("kill")
-        .args(["-0", &pid.to_string()])
-        .stderr(Stdio::null())
-        .status()
-        .expect("kill runs")
-        .success()
+    let state = process(pid, "stat=");
+    !state.is_empty() && !state.starts_with('Z')
+}
+
+/// The process that started this one.
+fn parent_of(pid: u32) -> u32 {
+    process(pid, "ppid=").parse().expect("a process id")
+}
+
+/// What the system says about a process.
+fn process(pid: u32, column: &str) -> String {
+    let said = Command::new("ps")
+        .args(["-o", column, "-p", &pid.to_string()])
+        .output()
+        .expect("ps runs");
+    let text = String::from_utf8(said.stdout).expect("text");
+    text.trim().to_owned()
 }
 
 /// Waits until neither a guard nor a nats-server uses the store of this data directory.
@@ -134,6 +146,22 @@ async fn nats_server_does_not_outlive_a_killed_host_and_the_next_host_goes_on() 
     assert_eq!(admit(&store, &Chain::new("r1").step()).await, 2);
     store.close().await;
     wait_for_store(data.path());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_nats_server_whose_guard_was_killed_is_replaced_and_not_left_behind() {
+    let data = tempfile::tempdir().expect("a directory");
+    let store = open(data.path()).await;
+    let mut chain = Chain::new("r1");
+    admit(&store, &chain.step()).await;
+    let orphan = store.nats_server_pid().await.expect("it runs");
+    kill(parent_of(orphan));
+    for _ in 0..20 {
+        admit(&store, &chain.step()).await;
+    }
+    store.close().await;
+    wait_for_store(data.path());
+    assert!(!lives(orphan));
 }
 
 #[tokio::test(flavor = "multi_thread")]
