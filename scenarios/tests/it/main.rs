@@ -1,4 +1,5 @@
 //! Tests of the public face of the crate.
 
 mod desk;
+mod forms;
 mod scenario;
