@@ -8,6 +8,7 @@ mod hooks;
 mod open_effects;
 mod recording;
 mod roles;
+mod rows;
 mod server;
 mod stream;
 mod support;

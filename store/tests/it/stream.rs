@@ -1,11 +1,13 @@
 //! The stream is not what it should be: noticed, said, and not followed.
 
+use std::process::{Command, Stdio};
+
 use async_nats::jetstream::{self, stream};
 use bytes::Bytes;
 use coppice_messages::Commit;
 use coppice_store::{
     BusError, BusOptions, Credentials, Endpoint, Fatal, OpenError, Options, Realm, Role, Store,
-    Verdict, follow::WentBack,
+    Verdict, follow::WentBack, nats_server,
 };
 
 use crate::{
@@ -92,6 +94,45 @@ async fn a_stream_with_another_configuration_is_refused_with_the_difference() {
         "{said}"
     );
     private.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_takes_only_small_messages_is_refused() {
+    let data = tempfile::tempdir().expect("a directory");
+    let port = std::net::TcpListener::bind("127.0.0.1:0")
+        .and_then(|listener| listener.local_addr())
+        .expect("a free port")
+        .port();
+    let config = data.path().join("small.conf");
+    let text = format!("listen: \"127.0.0.1:{port}\"\nmax_payload: 65536\n");
+    std::fs::write(&config, text).expect("written");
+    let mut server = Command::new(nats_server::find().expect("nats-server"))
+        .arg("-c")
+        .arg(&config)
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("it starts");
+    let url = format!("nats://127.0.0.1:{port}");
+    // Waits for the server, which takes a moment to listen.
+    async_nats::ConnectOptions::new()
+        .retry_on_initial_connect()
+        .connect(&url)
+        .await
+        .expect("a client")
+        .flush()
+        .await
+        .expect("it answers");
+    let mut options = options(data.path());
+    options.bus = BusOptions::Shared {
+        url,
+        realm: Realm::shared("staging").expect("a realm"),
+        credentials: Credentials::None,
+    };
+    let error = Store::open(options).await.err().expect("refused");
+    server.kill().expect("killed");
+    server.wait().expect("gone");
+    let said = error.to_string();
+    assert!(said.contains("at most 65536 bytes (max_payload)"), "{said}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
