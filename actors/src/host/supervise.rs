@@ -6,7 +6,7 @@ use std::{ffi::OsString, io, path::PathBuf, process::ExitStatus, process::Stdio,
 
 use coppice_store::clock;
 use tokio::{
-    process::{Child, Command},
+    process::{Child, ChildStdin, Command},
     sync::watch,
     task::JoinHandle,
 };
@@ -115,9 +115,11 @@ async fn supervise(
             }
         };
         say.send_modify(|known| known.pid = child.id());
+        // Held here: waiting for a child closes the standard input that it still has, with which this one would stop.
+        let stdin = child.stdin.take();
         let (status, asked) = tokio::select! {
             status = child.wait() => (status, false),
-            () = asked_to_stop(&mut stopping) => (stop(&mut child).await, true),
+            () = asked_to_stop(&mut stopping) => (stop(&mut child, stdin).await, true),
         };
         say.send_modify(|known| known.pid = None);
         if asked {
@@ -177,8 +179,8 @@ fn spawn(options: &SuperviseOptions) -> io::Result<Child> {
 }
 
 /// Closes the host's standard input, which it stops with; kills it when it does not end.
-async fn stop(child: &mut Child) -> io::Result<ExitStatus> {
-    drop(child.stdin.take());
+async fn stop(child: &mut Child, stdin: Option<ChildStdin>) -> io::Result<ExitStatus> {
+    drop(stdin);
     if let Ok(status) = tokio::time::timeout(HOST_STOP_WAIT, child.wait()).await {
         return status;
     }
