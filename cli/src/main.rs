@@ -1,3 +1,121 @@
-//! The command `coppice`.
+//! The command `coppice`: parses the command line, does what it says, and ends with the exit code of `spec/scenarios.md` 1.
 
-fn main() {}
+mod args;
+mod command;
+mod data;
+mod failure;
+mod live;
+mod memo;
+mod out;
+mod reach;
+
+use std::{ffi::OsString, process::ExitCode};
+
+use clap::Parser as _;
+use coppice_actors::host::{HostOptions, host_main};
+use coppice_scenarios::desk::{self, World};
+use tracing_subscriber::EnvFilter;
+
+use crate::{
+    args::{BenchCommand, Cli, Command, DeskServeArgs},
+    failure::{Failure, Problem},
+};
+
+/// The hidden subcommand of the guard of nats-server; see `coppice_store::guard_main`.
+const GUARD: &str = "nats-guard";
+
+fn main() -> ExitCode {
+    // Whoever builds a TLS client later finds this provider; that there is one already would be the same one.
+    let _installed = rustls::crypto::ring::default_provider().install_default();
+    let mut arguments: Vec<OsString> = std::env::args_os().collect();
+    if arguments.get(1).is_some_and(|word| word == GUARD) {
+        return coppice_store::guard_main(arguments.split_off(2));
+    }
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version go to stdout and are no error; clap's own code for a wrong command line is 2, as ours is.
+            let code = u8::try_from(error.exit_code()).unwrap_or(2);
+            let _closed = error.print();
+            return ExitCode::from(code);
+        }
+    };
+    log_to_stderr(&cli.command);
+    if let Command::Host(args) = &cli.command {
+        return host(&args.options);
+    }
+    let json = cli.common.json;
+    match tell(cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            failure.tell(json);
+            failure.code()
+        }
+    }
+}
+
+fn tell(cli: Cli) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::environment(&error))?;
+    runtime.block_on(carry_out(cli))
+}
+
+async fn carry_out(cli: Cli) -> Result<(), Failure> {
+    let common = &cli.common;
+    match &cli.command {
+        Command::Scenarios(args) => command::files::scenarios(args, common.json),
+        Command::Schema(args) => command::files::schema(args),
+        Command::New(args) => command::files::new(args, common.json),
+        Command::Check(args) => command::files::check(args, common.json),
+        Command::Completions(args) => command::files::completions(args),
+        Command::DeskServe(args) => serve_desk(args).await,
+        // Was answered before there was a runtime: a host has one of its own.
+        Command::Host(_) => Ok(()),
+        Command::Run(args) => command::run::run(args, common).await,
+        Command::Faults(args) => command::run::faults(args, common).await,
+        Command::Bench(BenchCommand::Loop(args) | BenchCommand::All(args)) => {
+            command::bench::measure(args, common.data.as_deref(), common.json).await
+        }
+        _ => Err(Failure::input("this command comes with the next commit")),
+    }
+}
+
+/// The host process: its options come as JSON from whoever supervises it.
+fn host(options: &str) -> ExitCode {
+    match serde_json::from_str::<HostOptions>(options) {
+        Ok(options) => host_main(options),
+        Err(error) => {
+            eprintln!("coppice host: its options are not ones: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+async fn serve_desk(args: &DeskServeArgs) -> Result<(), Failure> {
+    let world: World = serde_json::from_str(&args.world)
+        .map_err(|error| Failure::input(format!("the desk's world is not one: {error}")))?;
+    let options = desk::Options {
+        dir: args.dir.clone(),
+        listen: ([127, 0, 0, 1], 0).into(),
+        world,
+    };
+    desk::run_until_stdin_closes(options)
+        .await
+        .map_err(|error| Failure::Environment(Problem::of(&error)))
+}
+
+/// What the parts of the program say beside results: warnings from processes of their own, errors else. `RUST_LOG` asks for more.
+fn log_to_stderr(command: &Command) {
+    let usual = match command {
+        Command::Host(_) | Command::DeskServe(_) => "warn",
+        _ => "error",
+    };
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(usual));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(false)
+        .init();
+}

@@ -2,4 +2,6 @@
 
 pub mod desk;
 pub mod library;
+pub mod runner;
 pub mod scenario;
+pub mod verdict;

@@ -80,7 +80,7 @@ impl Source {
         Ok(Self {
             file: path.display().to_string(),
             bytes,
-            directory: Some(path.parent().unwrap_or(Path::new("")).to_owned()),
+            directory: Some(home(path).to_owned()),
         })
     }
 
@@ -129,6 +129,15 @@ impl Source {
                 names(folder).join(", ")
             ),
         })
+    }
+}
+
+/// Where the documents that a file names are looked for: in its directory, or, when it lies in a folder of its kind, beside that folder.
+fn home(path: &Path) -> &Path {
+    let parent = path.parent().unwrap_or(Path::new(""));
+    match parent.file_name().and_then(|name| name.to_str()) {
+        Some("scenarios" | "topologies") => parent.parent().unwrap_or(Path::new("")),
+        _ => parent,
     }
 }
 

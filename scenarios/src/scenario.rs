@@ -1,11 +1,11 @@
 //! A scenario: a topology, its input, an outside world, faults, and what must hold. One YAML file, strict, with positions.
 
 mod expect;
-mod fault;
 mod release;
 
 use std::{collections::BTreeMap, str::FromStr};
 
+use coppice_actors::faults::Fault;
 use coppice_messages::{
     Value,
     ids::{AgentName, ClientKey, TenantId},
@@ -17,10 +17,7 @@ use coppice_topology::{
 };
 use serde::{Deserialize, Deserializer, de};
 
-pub use self::{
-    expect::{Answer, Count, DeskCount, EventKind, Expect, Rebuild},
-    fault::{Fault, FaultDo, FaultWhen},
-};
+pub use self::expect::{Answer, Count, DeskCount, EventKind, Expect, Rebuild};
 use crate::{
     desk::World,
     library::{Source, SourceError},

@@ -175,6 +175,6 @@ fn what_a_scenario_names_is_looked_for_beside_it_first() {
 
 fn put(directory: &Path, file: &str, text: &str) {
     let path = directory.join(file);
-    fs::create_dir_all(path.parent().unwrap()).unwrap();
-    fs::write(path, text).unwrap();
+    fs::create_dir_all(path.parent().expect("it has one")).expect("it can be made");
+    fs::write(path, text).expect("it can be written");
 }

@@ -1,0 +1,211 @@
+//! The command line: what can be said to `coppice`, with help and examples.
+
+mod reading;
+mod running;
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+
+pub use self::{
+    reading::{
+        AuditArgs, EnvArgs, EventsArgs, LogCommand, LsArgs, RebuildArgs, ShowArgs, TreeChoice,
+        WatchArgs,
+    },
+    running::{BusArgs, FaultsArgs, HostArgs, ResumeArgs, RunArgs, SubmitArgs, UpArgs},
+};
+
+/// Runs agents as supervised actors whose every event goes through NATS into a log from which they grow back.
+#[derive(Debug, Parser)]
+#[command(
+    name = "coppice",
+    version,
+    propagate_version = true,
+    max_term_width = 120,
+    after_help = "\
+Examples:
+  coppice run fan-out-join          a scenario of the library, from start to verdict
+  coppice show --latest             what happened in it, one line an event
+  coppice up                        a host that stays, for coppice submit
+  coppice scenarios                 what else the library has
+
+Exit codes: 0 held, 1 not held, 2 bad input, 3 the environment is at fault (no nats-server, port, disk, locked data)."
+)]
+pub struct Cli {
+    #[command(flatten)]
+    pub common: Common,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What every command takes.
+#[derive(Debug, Clone, Args)]
+pub struct Common {
+    /// Print JSON on stdout
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// The data directory [default: .coppice, or the latest run below it]
+    #[arg(long, global = true, value_name = "DIR")]
+    pub data: Option<PathBuf>,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run a scenario, from start to verdict
+    Run(RunArgs),
+    /// List the scenarios of the library, or print one
+    Scenarios(ScenariosArgs),
+    /// List every fault address that a scenario offers, with counts
+    Faults(FaultsArgs),
+    /// Run a host until Ctrl-C
+    Up(UpArgs),
+    /// Start a tree on the host that is up
+    Submit(SubmitArgs),
+    /// Go on with unfinished trees from what is recorded, and wait for their end
+    Resume(ResumeArgs),
+    /// How the host is
+    Status,
+    /// List runs
+    Ls(LsArgs),
+    /// Show a run's events, or a tree and its events
+    Show(ShowArgs),
+    /// Show a tree as text
+    Watch(WatchArgs),
+    /// Print recorded events
+    Events(EventsArgs),
+    /// Print how any NATS client connects
+    Env(EnvArgs),
+    /// Verify, rebuild or measure the log
+    #[command(subcommand)]
+    Log(LogCommand),
+    /// List the evidence that a tree did not leave
+    Audit(AuditArgs),
+    /// Print the JSON Schema of a kind of file
+    Schema(SchemaArgs),
+    /// Write a commented starter file
+    New(NewArgs),
+    /// Validate files without running anything
+    Check(CheckArgs),
+    /// Measure
+    #[command(subcommand)]
+    Bench(BenchCommand),
+    /// Print the completions of a shell
+    Completions(CompletionsArgs),
+    /// The host process
+    #[command(hide = true)]
+    Host(HostArgs),
+    /// The desk process
+    #[command(hide = true)]
+    DeskServe(DeskServeArgs),
+}
+
+/// `coppice scenarios`
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  coppice scenarios
+  coppice scenarios show crash-after-write > mine.yaml && coppice run mine.yaml")]
+pub struct ScenariosArgs {
+    /// What to do [default: list]
+    #[command(subcommand)]
+    pub command: Option<ScenariosCommand>,
+}
+
+/// What can be done with scenarios.
+#[derive(Debug, Subcommand)]
+pub enum ScenariosCommand {
+    /// List the scenarios of the library
+    List,
+    /// Print one
+    Show {
+        /// Its name
+        name: String,
+    },
+}
+
+/// `coppice schema`
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  coppice schema topology > topology.schema.json")]
+pub struct SchemaArgs {
+    /// The kind of file
+    #[arg(value_enum)]
+    pub kind: SchemaKind,
+}
+
+/// Kinds of files that have a schema.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum SchemaKind {
+    Topology,
+    Contract,
+    Tool,
+    Scenario,
+    Model,
+}
+
+/// `coppice new`
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  coppice new scenario refund-twice
+  coppice new tool read_order")]
+pub struct NewArgs {
+    /// The kind of file
+    #[arg(value_enum)]
+    pub kind: SchemaKind,
+    /// The name of what the file describes
+    pub name: String,
+}
+
+/// `coppice check`
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  coppice check mine.yaml topologies/*.yaml")]
+pub struct CheckArgs {
+    /// Topologies, contracts, tools, model scripts, scenarios, JSON Schemas
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+}
+
+/// `coppice bench`
+#[derive(Debug, Subcommand)]
+pub enum BenchCommand {
+    /// The store's hot path against the bare loop of the design, in one run
+    #[command(after_help = "Examples:
+  cargo run --release -p coppice-cli -- bench loop
+  coppice bench loop --concurrency 64 --json")]
+    Loop(BenchLoopArgs),
+    /// Everything that can be measured
+    All(BenchLoopArgs),
+}
+
+/// `coppice bench loop`
+#[derive(Debug, Clone, Args)]
+pub struct BenchLoopArgs {
+    /// Commits of one measurement, over all chains
+    #[arg(long, default_value_t = 20_000, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub commits: u32,
+    /// How many chains append at one time
+    #[arg(long, value_delimiter = ',', default_values_t = [1_u32, 16, 64, 256], value_name = "N,N", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub concurrency: Vec<u32>,
+}
+
+/// `coppice completions`
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  coppice completions bash > ~/.local/share/bash-completion/completions/coppice
+  coppice completions zsh > ~/.zfunc/_coppice")]
+pub struct CompletionsArgs {
+    /// The shell
+    #[arg(value_enum)]
+    pub shell: Shell,
+}
+
+/// The desk process: see `coppice_scenarios::desk`.
+#[derive(Debug, Args)]
+pub struct DeskServeArgs {
+    /// Directory of its store
+    pub dir: PathBuf,
+    /// How it behaves, as JSON
+    pub world: String,
+}

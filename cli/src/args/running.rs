@@ -1,0 +1,142 @@
+//! Commands that start something.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use coppice_actors::faults::Fault;
+use coppice_messages::ids::{ClientKey, TenantId, TreeId};
+
+/// Which NATS server.
+#[derive(Debug, Clone, Default, Args)]
+pub struct BusArgs {
+    /// Use a NATS server that runs already instead of a private one
+    #[arg(long, value_name = "URL", requires = "realm")]
+    pub nats: Option<String>,
+    /// The realm on that server; it must be named
+    #[arg(long, value_name = "NAME", requires = "nats")]
+    pub realm: Option<String>,
+    /// A NATS credentials file for that server
+    #[arg(long, value_name = "FILE", requires = "nats")]
+    pub nats_creds: Option<PathBuf>,
+}
+
+/// `coppice run`
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "Examples:
+  coppice run fan-out-join
+  coppice run mine.yaml --json
+  coppice run fan-out-join --fault 'root/research[1]@effect.landed:before=kill_host'
+  coppice run crash-after-write --repeat 20
+
+A fault is WHERE@EVENT[(TOOL)][#n][:before|:after|:synced|:acked]=ACTION, with the actions kill_host, kill_actor, panic and
+delay(500ms). `coppice faults SCENARIO` lists every address that a run offers.")]
+pub struct RunArgs {
+    /// A scenario of the library, or a file
+    pub scenario: String,
+    /// Fixes ids, jitter and draws
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// Run it so many times, and say in which share of them it held
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub repeat: u32,
+    /// A fault beside those of the scenario; may be given many times
+    #[arg(long = "fault", value_name = "ADDR")]
+    pub faults: Vec<Fault>,
+    /// Remove the data of the run at the end
+    #[arg(long)]
+    pub discard: bool,
+    /// Whose run it is, instead of what the scenario says
+    #[arg(long, value_name = "NAME")]
+    pub tenant: Option<TenantId>,
+    #[command(flatten)]
+    pub bus: BusArgs,
+}
+
+/// `coppice faults`
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "Examples:
+  coppice faults fan-out-join
+  coppice faults mine.yaml --json")]
+pub struct FaultsArgs {
+    /// A scenario of the library, or a file
+    pub scenario: String,
+    /// Fixes ids, jitter and draws
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+}
+
+/// `coppice up`
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "Examples:
+  coppice up --with-desk
+  coppice up --endpoint desk=https://staging.example.org --data /var/lib/coppice")]
+pub struct UpArgs {
+    /// A base URL that tools name in braces; may be given many times
+    #[arg(long = "endpoint", value_name = "NAME=URL", value_parser = endpoint)]
+    pub endpoints: Vec<(String, String)>,
+    /// Also start the desk of the scenarios, as {desk}
+    #[arg(long)]
+    pub with_desk: bool,
+    #[command(flatten)]
+    pub bus: BusArgs,
+}
+
+fn endpoint(given: &str) -> Result<(String, String), String> {
+    let (name, url) = given
+        .split_once('=')
+        .ok_or("expected NAME=URL, such as desk=http://127.0.0.1:8080")?;
+    if name.is_empty() || !(url.starts_with("http://") || url.starts_with("https://")) {
+        return Err("expected NAME=URL with a URL that begins with http:// or https://".to_owned());
+    }
+    Ok((name.to_owned(), url.trim_end_matches('/').to_owned()))
+}
+
+/// `coppice submit`
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "Examples:
+  coppice submit incident-comparison --input '{\"request_id\": \"r-1\", \"incidents\": [\"incident_104\"]}' --wait
+  coppice submit mine.yaml --input input.json --key order-4711
+
+With the same key the same tree is met again: nothing is started twice.")]
+pub struct SubmitArgs {
+    /// A topology of the library, or a file
+    pub topology: String,
+    /// What the tree works on: a JSON file, or JSON
+    #[arg(long, value_name = "FILE|JSON")]
+    pub input: String,
+    /// The client's key [default: a new one]
+    #[arg(long, value_name = "KEY")]
+    pub key: Option<ClientKey>,
+    /// A label, for looking up; may be given many times
+    #[arg(long = "label", value_name = "K=V", value_parser = super::reading::label)]
+    pub labels: Vec<(String, String)>,
+    /// Whose tree it is
+    #[arg(long, value_name = "NAME")]
+    pub tenant: Option<TenantId>,
+    /// Wait for its end
+    #[arg(long)]
+    pub wait: bool,
+}
+
+/// `coppice resume`
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "Examples:
+  coppice resume
+  coppice resume --data .coppice/runs/20260101T101500-host-crash")]
+pub struct ResumeArgs {
+    /// Only wait for this tree [default: every unfinished one]
+    pub tree: Option<TreeId>,
+    /// Whose trees
+    #[arg(long, value_name = "NAME")]
+    pub tenant: Option<TenantId>,
+    /// A base URL that tools name in braces; may be given many times
+    #[arg(long = "endpoint", value_name = "NAME=URL", value_parser = endpoint)]
+    pub endpoints: Vec<(String, String)>,
+}
+
+/// The host process.
+#[derive(Debug, Clone, Args)]
+pub struct HostArgs {
+    /// How it is started, as JSON
+    pub options: String,
+}

@@ -1,0 +1,156 @@
+//! `coppice bench`: the store's hot path against the bare loop of the design (ARCHITECTURE.md), in one run on one nats-server.
+//!
+//! Both append the same bytes: chains of small commits, each chain waiting for its own record before its next. The bare loop is NATS and
+//! fjall with nothing in between but what cannot be left out: batches, the hash of each commit, and the same number of index inserts.
+
+mod bare;
+mod chain;
+mod product;
+
+use std::{fs, path::Path, path::PathBuf, time::Duration};
+
+use coppice_store::{BusOptions, GuardCommand, Options, Role, Store, clock};
+use serde::Serialize;
+
+use crate::{
+    args::BenchLoopArgs,
+    failure::{Failure, Problem},
+    out,
+};
+
+/// One line of the result.
+#[derive(Debug, Serialize)]
+struct Line {
+    workload: &'static str,
+    concurrency: u32,
+    feed: bool,
+    bare_per_s: f64,
+    coppice_per_s: f64,
+    ratio: f64,
+    bare_p50_ms: f64,
+    coppice_p50_ms: f64,
+}
+
+/// What one side did.
+pub(crate) struct Measured {
+    /// From the first commit to the record of the last.
+    pub took: Duration,
+    /// How long each commit waited for its record.
+    pub waits: Vec<Duration>,
+}
+
+/// `coppice bench loop`
+pub async fn measure(args: &BenchLoopArgs, data: Option<&Path>, json: bool) -> Result<(), Failure> {
+    if cfg!(debug_assertions) {
+        eprintln!("this is a debug build: its figures say nothing; use cargo run --release");
+    }
+    let root = data.map_or_else(|| PathBuf::from(".coppice"), Path::to_owned);
+    let directory = root.join(format!("bench-{}", std::process::id()));
+    fs::create_dir_all(&directory).map_err(|error| Failure::environment(&error))?;
+    let measured = both(args, &directory, json).await;
+    // What was measured stays measured; a directory that cannot be removed is said.
+    if let Err(error) = fs::remove_dir_all(&directory) {
+        eprintln!("{} cannot be removed: {error}", directory.display());
+    }
+    measured
+}
+
+async fn both(args: &BenchLoopArgs, directory: &Path, json: bool) -> Result<(), Failure> {
+    let mut rows = Vec::new();
+    for feed in [false, true] {
+        let data = directory.join(if feed { "with-feed" } else { "without-feed" });
+        let store = open(&data, feed).await?;
+        let endpoint = store.endpoint(Role::Host).await;
+        let bare = bare::Bare::open(&endpoint, &data.join("bare"), feed).await?;
+        for concurrency in &args.concurrency {
+            let of_each = (args.commits / concurrency).max(1);
+            let bare = bare.run(*concurrency, of_each).await?;
+            let product = product::run(&store, *concurrency, of_each).await?;
+            let line = line(*concurrency, of_each, feed, bare, product);
+            if json {
+                out::json(&line)?;
+            } else {
+                rows.push(cells(&line));
+            }
+        }
+        bare.close().await?;
+        store.close().await;
+    }
+    if json {
+        return Ok(());
+    }
+    out::table(
+        &[
+            "CHAINS",
+            "FEED",
+            "BARE/S",
+            "COPPICE/S",
+            "RATIO",
+            "BARE P50",
+            "COPPICE P50",
+        ],
+        &rows,
+    )
+}
+
+async fn open(data: &Path, feed: bool) -> Result<Store, Failure> {
+    let guard = GuardCommand::this_program().map_err(|error| Failure::environment(&error))?;
+    let host = "bench"
+        .parse()
+        .map_err(|error: coppice_messages::ids::InvalidId| Failure::environment(&error))?;
+    let mut options = Options::new(data, host, BusOptions::Private { guard });
+    options.feed = feed;
+    Store::open(options)
+        .await
+        .map_err(|error| Failure::Environment(Problem::of(&error)))
+}
+
+fn line(concurrency: u32, of_each: u32, feed: bool, bare: Measured, product: Measured) -> Line {
+    let commits = f64::from(concurrency) * f64::from(of_each);
+    let per_s = |measured: &Measured| (commits / measured.took.as_secs_f64()).round();
+    let (bare_per_s, coppice_per_s) = (per_s(&bare), per_s(&product));
+    Line {
+        workload: "loop",
+        concurrency,
+        feed,
+        bare_per_s,
+        coppice_per_s,
+        ratio: (coppice_per_s / bare_per_s * 100.0).round() / 100.0,
+        bare_p50_ms: median_ms(bare.waits),
+        coppice_p50_ms: median_ms(product.waits),
+    }
+}
+
+fn median_ms(mut waits: Vec<Duration>) -> f64 {
+    waits.sort_unstable();
+    let middle = waits.get(waits.len() / 2).copied().unwrap_or_default();
+    (middle.as_secs_f64() * 1e5).round() / 100.0
+}
+
+fn cells(line: &Line) -> Vec<String> {
+    vec![
+        line.concurrency.to_string(),
+        if line.feed { "on" } else { "off" }.to_owned(),
+        format!("{:.0}", line.bare_per_s),
+        format!("{:.0}", line.coppice_per_s),
+        format!("{:.2}", line.ratio),
+        format!("{:.2} ms", line.bare_p50_ms),
+        format!("{:.2} ms", line.coppice_p50_ms),
+    ]
+}
+
+/// Runs `chains` tasks to their end and gathers how long their commits waited.
+async fn gathered(
+    chains: Vec<tokio::task::JoinHandle<Result<Vec<Duration>, Failure>>>,
+) -> Result<Measured, Failure> {
+    let from = clock::mono();
+    let mut waits = Vec::new();
+    for chain in chains {
+        let ended = chain.await.map_err(|error| Failure::environment(&error))?;
+        waits.extend(ended?);
+    }
+    Ok(Measured {
+        took: from.elapsed(),
+        waits,
+    })
+}

@@ -1,0 +1,140 @@
+//! `coppice run` and `coppice faults`: a scenario from start to verdict, once or many times.
+
+mod faults;
+mod print;
+mod repeat;
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use coppice_actors::host::BusChoice;
+use coppice_scenarios::{
+    runner::{self, RunError, RunOptions},
+    scenario::Scenario,
+    verdict::{Report, Verdict},
+};
+use coppice_store::clock;
+
+pub use self::faults::faults;
+use crate::{
+    args::{BusArgs, Common, RunArgs},
+    data,
+    failure::{Failure, Problem},
+    live::Live,
+    out,
+};
+
+/// `coppice run`
+pub async fn run(args: &RunArgs, common: &Common) -> Result<(), Failure> {
+    let scenario = Scenario::find(&args.scenario)?;
+    let seed = seed(args.seed, &scenario);
+    if args.repeat > 1 {
+        return repeat::repeat(args, common, &scenario, seed).await;
+    }
+    let report = once(args, common.data.as_deref(), &scenario, seed).await?;
+    if common.json {
+        out::json(&report)?;
+    } else {
+        out::text(&print::report(&report))?;
+        if !args.discard {
+            out::text(&print::next_commands(&report, common.data.as_deref()))?;
+        }
+    }
+    if args.discard {
+        discard(&report.data)?;
+    }
+    held(report.verdict)
+}
+
+fn held(verdict: Verdict) -> Result<(), Failure> {
+    match verdict {
+        Verdict::Held => Ok(()),
+        Verdict::NotHeld => Err(Failure::NotHeld),
+    }
+}
+
+/// The seed that was given, else the scenario's, else a new one.
+fn seed(given: Option<u64>, scenario: &Scenario) -> u64 {
+    given.or(scenario.document.seed).unwrap_or_else(|| {
+        let micros = u64::try_from(clock::now().0).unwrap_or_default();
+        micros % 1_000_000_000
+    })
+}
+
+/// Runs it once, in a directory of its own.
+async fn once(
+    args: &RunArgs,
+    given: Option<&Path>,
+    scenario: &Scenario,
+    seed: u64,
+) -> Result<Report, Failure> {
+    let document = &scenario.document;
+    let data = data::of_run(given, document.scenario.as_str())?;
+    data::is_latest(&data);
+    let mut live = Live::new().remembering(data.clone(), document.world.desk.clone());
+    let options = RunOptions {
+        program: program()?,
+        scenario: scenario.clone(),
+        seed,
+        data: data.clone(),
+        tenant: args.tenant.clone(),
+        faults: args.faults.clone(),
+        bus: bus(&args.bus),
+    };
+    live.say(&format!(
+        "{}: {} (seed {seed})",
+        document.scenario, document.about
+    ));
+    let run = runner::run(options, &mut live);
+    tokio::select! {
+        report = run => report.map_err(|error| failed(&error)),
+        interrupted = tokio::signal::ctrl_c() => Err(match interrupted {
+            // The host and the desk end with the pipes that this process holds.
+            Ok(()) => Failure::Environment(
+                Problem::new("interrupted").help(format!(
+                    "go on with: {} resume --data {}",
+                    print::invoked(),
+                    data.display()
+                )),
+            ),
+            Err(error) => Failure::environment(&error),
+        }),
+    }
+}
+
+fn failed(error: &RunError) -> Failure {
+    let problem = Problem::of(error);
+    if error.is_bad_input() {
+        Failure::Input(problem)
+    } else {
+        Failure::Environment(problem)
+    }
+}
+
+/// This program, to be started again as host, desk and guard.
+pub fn program() -> Result<PathBuf, Failure> {
+    std::env::current_exe().map_err(|error| Failure::environment(&error))
+}
+
+/// The NATS server that was asked for.
+pub fn bus(args: &BusArgs) -> BusChoice {
+    match (&args.nats, &args.realm) {
+        (Some(url), Some(realm)) => BusChoice::Shared {
+            url: url.clone(),
+            realm: realm.clone(),
+            user: None,
+            password: None,
+            credentials_file: args.nats_creds.clone(),
+        },
+        _ => BusChoice::Private,
+    }
+}
+
+fn discard(data: &Path) -> Result<(), Failure> {
+    fs::remove_dir_all(data).map_err(|error| {
+        let message = format!("{} cannot be removed: {error}", data.display());
+        Failure::Environment(Problem::new(message))
+    })
+}

@@ -1,0 +1,138 @@
+//! Data directories: where a run puts its data, how the latest is found, and how many are kept.
+//!
+//!     .coppice/                  data of `coppice up`
+//!     .coppice/runs/TIME-NAME/   data of one `coppice run`; the last twenty are kept
+//!     .coppice/latest            leads to what was started last
+
+use std::{
+    fs::{self, File},
+    io,
+    path::{Path, PathBuf},
+};
+
+use coppice_store::clock;
+
+use crate::failure::{Failure, Problem};
+
+const ROOT: &str = ".coppice";
+const LATEST: &str = "latest";
+/// Data of this many runs are kept.
+const RUNS_KEPT: usize = 20;
+
+/// The directory of `coppice up`.
+pub fn of_up(given: Option<&Path>) -> PathBuf {
+    given.map_or_else(|| PathBuf::from(ROOT), Path::to_owned)
+}
+
+/// Makes the directory of a new run, and removes those of runs long past.
+pub fn of_run(given: Option<&Path>, scenario: &str) -> Result<PathBuf, Failure> {
+    if let Some(given) = given {
+        fs::create_dir_all(given).map_err(|error| unusable(given, &error))?;
+        return Ok(given.to_owned());
+    }
+    let runs = Path::new(ROOT).join("runs");
+    fs::create_dir_all(&runs).map_err(|error| unusable(&runs, &error))?;
+    let time: String = clock::now()
+        .to_string()
+        .chars()
+        .filter(|letter| letter.is_ascii_digit() || *letter == 'T')
+        .take("20260101T101010123".len())
+        .collect();
+    let mut nth = 1;
+    let made = loop {
+        let again = if nth == 1 {
+            String::new()
+        } else {
+            format!("-{nth}")
+        };
+        let path = runs.join(format!("{time}-{scenario}{again}"));
+        match fs::create_dir(&path) {
+            Ok(()) => break path,
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => nth += 1,
+            Err(error) => return Err(unusable(&path, &error)),
+        }
+    };
+    forget_old(&runs);
+    Ok(made)
+}
+
+fn unusable(path: &Path, error: &io::Error) -> Failure {
+    let message = format!("the directory {} cannot be made: {error}", path.display());
+    Failure::Environment(Problem::new(message).help("name another with --data DIR"))
+}
+
+/// Lets `.coppice/latest` lead to a directory, if it lies in `.coppice`: other directories are named by whoever chose them.
+pub fn is_latest(path: &Path) {
+    let root = Path::new(ROOT);
+    let Ok(below) = path.strip_prefix(root) else {
+        return;
+    };
+    let target = if below.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        below
+    };
+    let fresh = root.join(format!("{LATEST}.{}", std::process::id()));
+    let linked = std::os::unix::fs::symlink(target, &fresh)
+        .and_then(|()| fs::rename(&fresh, root.join(LATEST)));
+    if let Err(error) = linked {
+        tracing::warn!(%error, "{ROOT}/{LATEST} cannot be set");
+    }
+}
+
+/// The directory that a reading command reads.
+pub fn to_read(given: Option<&Path>) -> Result<PathBuf, Failure> {
+    if let Some(given) = given {
+        return if has_data(given) {
+            Ok(given.to_owned())
+        } else {
+            Err(nothing_in(given))
+        };
+    }
+    let latest = Path::new(ROOT).join(LATEST);
+    let found = fs::canonicalize(&latest).ok().filter(|path| has_data(path));
+    if let Some(found) = found {
+        // Shown to people: relative where it can be.
+        let here = std::env::current_dir().unwrap_or_default();
+        return Ok(found
+            .strip_prefix(here)
+            .map_or(found.clone(), Path::to_owned));
+    }
+    let root = Path::new(ROOT);
+    if has_data(root) {
+        return Ok(root.to_owned());
+    }
+    Err(nothing_in(root))
+}
+
+/// Whether this is, or is becoming, a data directory.
+fn has_data(path: &Path) -> bool {
+    path.join("format").is_file() || path.join("lock").is_file()
+}
+
+fn nothing_in(path: &Path) -> Failure {
+    let message = format!("there is no data of coppice in {}", path.display());
+    Failure::Input(Problem::new(message).help(
+        "run a scenario first (coppice run fan-out-join), start a host (coppice up), or name a directory with --data DIR",
+    ))
+}
+
+/// Removes the oldest runs beyond those that are kept; what a process still uses stays.
+fn forget_old(runs: &Path) {
+    let entries = fs::read_dir(runs).into_iter().flatten().flatten();
+    let mut all: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    all.sort();
+    let many = all.len().saturating_sub(RUNS_KEPT);
+    for old in all.into_iter().take(many) {
+        if in_use(&old) {
+            continue;
+        }
+        if let Err(error) = fs::remove_dir_all(&old) {
+            tracing::warn!(%error, path = %old.display(), "an old run cannot be removed");
+        }
+    }
+}
+
+fn in_use(path: &Path) -> bool {
+    File::open(path.join("lock")).is_ok_and(|lock| lock.try_lock().is_err())
+}

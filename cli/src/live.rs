@@ -1,0 +1,136 @@
+//! The live tree on stderr: drawn over itself on a terminal, printed again when it has grown elsewhere.
+
+use std::{
+    io::{IsTerminal as _, Write as _, stderr},
+    path::PathBuf,
+};
+
+use coppice_messages::ids::{TenantId, TreeId};
+use coppice_scenarios::{desk::World, runner::Watcher};
+use coppice_topology::tree::{Frame, State, TextOptions};
+
+use crate::{memo::Memo, out};
+
+/// Columns of a terminal that does not say how many it has.
+const WIDTH: usize = 100;
+
+/// Draws on stderr what happens.
+pub struct Live {
+    terminal: bool,
+    options: TextOptions,
+    /// Lines of the last picture, to be drawn over.
+    drawn: usize,
+    /// Runs and ended runs of the last picture that was printed where nothing can be drawn over.
+    printed: (usize, usize),
+    /// Where to remember what runs there.
+    memo: Option<(PathBuf, World)>,
+}
+
+/// How trees are drawn on a stream.
+pub fn text_options(is_terminal: bool) -> TextOptions {
+    let columns = std::env::var("COLUMNS").ok();
+    let columns = columns.and_then(|columns| columns.parse().ok());
+    TextOptions {
+        width: columns.unwrap_or(WIDTH),
+        color: out::colourful(is_terminal),
+        unicode: speaks_unicode(),
+        ..TextOptions::default()
+    }
+}
+
+/// Whether the locale's encoding has the signs of the picture. One that says nothing is taken to have them.
+fn speaks_unicode() -> bool {
+    let said = ["LC_ALL", "LC_CTYPE", "LANG"]
+        .into_iter()
+        .filter_map(|name| std::env::var(name).ok())
+        .find(|value| !value.is_empty());
+    said.is_none_or(|locale| {
+        let locale = locale.to_ascii_lowercase();
+        !locale.contains('.') || locale.contains("utf-8") || locale.contains("utf8")
+    })
+}
+
+impl Live {
+    /// Draws.
+    pub fn new() -> Self {
+        let terminal = stderr().is_terminal();
+        Self {
+            terminal,
+            options: text_options(terminal),
+            drawn: 0,
+            printed: (0, 0),
+            memo: None,
+        }
+    }
+
+    /// Also remembers in a data directory what runs there.
+    #[must_use]
+    pub fn remembering(mut self, data: PathBuf, desk: World) -> Self {
+        self.memo = Some((data, desk));
+        self
+    }
+
+    /// A line of its own; the next picture is drawn below it.
+    pub fn say(&mut self, text: &str) {
+        self.drawn = 0;
+        put(&format!("{text}\n"));
+    }
+
+    /// The tree, whole, and below it whatever comes next.
+    pub fn picture(&mut self, frame: &Frame) {
+        let text = frame.text(&self.options);
+        if self.terminal {
+            let over = match self.drawn {
+                0 => String::new(),
+                lines => format!("\x1b[{lines}A\x1b[J"),
+            };
+            self.drawn = text.lines().count();
+            put(&format!("{over}{text}"));
+            return;
+        }
+        let ended = frame.runs.iter().filter(|run| run.state == State::Ended);
+        let size = (frame.runs.len(), ended.count());
+        if size != self.printed {
+            self.printed = size;
+            put(&text);
+        }
+    }
+}
+
+fn put(text: &str) {
+    // Progress that nobody can see is no reason to stop.
+    let _unseen = stderr().lock().write_all(text.as_bytes());
+}
+
+impl Watcher for Live {
+    fn phase(&mut self, text: &str) {
+        self.say(text);
+    }
+
+    fn started(&mut self, tenant: &TenantId, tree: &TreeId) {
+        if let Some((data, desk)) = &self.memo {
+            let memo = Memo {
+                tenant: tenant.clone(),
+                tree: Some(tree.clone()),
+                desk: Some(desk.clone()),
+            };
+            memo.write(data);
+        }
+        self.say(&format!("tree {tree}"));
+    }
+
+    fn frame(&mut self, frame: &Frame) {
+        self.picture(frame);
+    }
+
+    fn restarted(&mut self, restarts: u32) {
+        let times = if restarts == 1 {
+            "once".to_owned()
+        } else {
+            format!("{restarts} times")
+        };
+        self.say(&format!(
+            "the host died and was started again ({times}); the tree goes on"
+        ));
+    }
+}

@@ -1,0 +1,40 @@
+//! `run.json`: what a data directory was made for, so that later commands need not be told again.
+
+use std::{fs, path::Path};
+
+use coppice_messages::ids::{TenantId, TreeId};
+use coppice_scenarios::desk::World;
+use serde::{Deserialize, Serialize};
+
+const FILE: &str = "run.json";
+
+/// What a data directory was made for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Memo {
+    /// Whose tree runs there.
+    pub tenant: TenantId,
+    /// The tree, once it was started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tree: Option<TreeId>,
+    /// The desk that belongs to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub desk: Option<World>,
+}
+
+impl Memo {
+    /// What is remembered, if anything usable is.
+    pub fn read(data: &Path) -> Option<Self> {
+        let text = fs::read(data.join(FILE)).ok()?;
+        serde_json::from_slice(&text).ok()
+    }
+
+    /// Remembers it. Commands that find nothing ask, so that a failure costs no more than a question.
+    pub fn write(&self, data: &Path) {
+        let written = serde_json::to_vec_pretty(self)
+            .map_err(std::io::Error::other)
+            .and_then(|text| fs::write(data.join(FILE), text));
+        if let Err(error) = written {
+            tracing::warn!(%error, "{FILE} cannot be written");
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! What is recorded, wherever it can be had: from the host while it lives, else from the log itself.
+
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use coppice_actors::{
+    api::{
+        ApiClient, ApiError, AuditReport, AuditRequest, ClientError, Code, GetRequest, ListReply,
+        ListRequest, RunRow, RunView, TailPage, TailRequest, TreeRequest,
+    },
+    inspect::Inspect,
+};
+use coppice_messages::ids::{RunId, TenantId, TreeId};
+use coppice_store::{DataDirError, Log, OpenLogError};
+use coppice_topology::tree::Frame;
+
+use crate::{
+    data,
+    failure::{Failure, Problem},
+    memo::Memo,
+};
+
+/// A host that lives answers within this time.
+const ANSWER: Duration = Duration::from_secs(3);
+
+/// A way to what is recorded in one data directory.
+pub struct Reach {
+    pub data: PathBuf,
+    pub way: Way,
+}
+
+/// Through the living host, or into the log.
+pub enum Way {
+    Host(ApiClient),
+    Log(Box<Opened>),
+}
+
+/// A log that this process has opened; no host can start meanwhile.
+pub struct Opened {
+    inspect: Inspect,
+    log: Log,
+}
+
+impl Opened {
+    /// The log as the API would show it.
+    pub fn inspect(&self) -> &Inspect {
+        &self.inspect
+    }
+
+    /// Gives the directory back.
+    pub fn close(self) {
+        drop(self.log);
+    }
+}
+
+macro_rules! ask {
+    ($($verb:ident $request:ty => $reply:ty;)*) => {
+        $(pub async fn $verb(&self, tenant: &TenantId, request: &$request) -> Result<$reply, Failure> {
+            match &self.way {
+                Way::Host(client) => client.$verb(tenant, request).await.map_err(failed),
+                Way::Log(opened) => opened.inspect.$verb(tenant, request).map_err(|error| refused(&error)),
+            }
+        })*
+    };
+}
+
+impl Reach {
+    /// Finds the data directory and the way into it.
+    pub async fn open(given: Option<&Path>) -> Result<Self, Failure> {
+        Self::of(data::to_read(given)?).await
+    }
+
+    /// The way into this directory.
+    pub async fn of(data: PathBuf) -> Result<Self, Failure> {
+        if let Some(client) = alive(&data).await {
+            let way = Way::Host(client);
+            return Ok(Self { data, way });
+        }
+        let log = Log::open(&data).map_err(|error| unopened(&error))?;
+        let inspect = Inspect::new(log.reader());
+        let way = Way::Log(Box::new(Opened { inspect, log }));
+        Ok(Self { data, way })
+    }
+
+    ask! {
+        list ListRequest => ListReply;
+        tree TreeRequest => Frame;
+        tail TailRequest => TailPage;
+    }
+
+    pub async fn get(&self, tenant: &TenantId, run: &RunId) -> Result<RunView, Failure> {
+        match &self.way {
+            Way::Host(client) => client.get(tenant, run).await.map_err(failed),
+            Way::Log(opened) => {
+                let request = GetRequest { run: run.clone() };
+                let view = opened.inspect.get(tenant, &request);
+                view.map_err(|error| refused(&error))
+            }
+        }
+    }
+
+    pub async fn audit(&self, tenant: &TenantId, tree: &TreeId) -> Result<AuditReport, Failure> {
+        match &self.way {
+            Way::Host(client) => client.audit(tenant, tree).await.map_err(failed),
+            Way::Log(opened) => {
+                let request = AuditRequest { tree: tree.clone() };
+                let report = opened.inspect.audit(tenant, &request);
+                report.map_err(|error| refused(&error))
+            }
+        }
+    }
+
+    /// The tenant that a person means.
+    pub fn tenant(&self, given: Option<&TenantId>) -> TenantId {
+        let recorded = || Memo::read(&self.data).map(|memo| memo.tenant);
+        given
+            .cloned()
+            .or_else(recorded)
+            .unwrap_or_else(TenantId::default_tenant)
+    }
+
+    /// The tree that a person means: the one named, else the one that was opened last.
+    pub async fn the_tree(
+        &self,
+        tenant: &TenantId,
+        given: Option<&TreeId>,
+    ) -> Result<TreeId, Failure> {
+        if let Some(given) = given {
+            return Ok(given.clone());
+        }
+        let roots = ListRequest {
+            roots: true,
+            ..ListRequest::default()
+        };
+        let runs = self.all(tenant, roots).await?;
+        let latest = runs.into_iter().max_by_key(|row| row.opened_at);
+        latest.map(|row| row.tree).ok_or_else(|| {
+            let message = format!("the tenant {tenant} has no tree in {}", self.data.display());
+            Failure::Input(Problem::new(message).help("coppice ls lists what there is"))
+        })
+    }
+
+    /// Every page of a list.
+    pub async fn all(
+        &self,
+        tenant: &TenantId,
+        mut request: ListRequest,
+    ) -> Result<Vec<RunRow>, Failure> {
+        let mut runs = Vec::new();
+        loop {
+            let page = self.list(tenant, &request).await?;
+            runs.extend(page.runs);
+            match page.next {
+                Some(next) => request.after = Some(next),
+                None => return Ok(runs),
+            }
+        }
+    }
+}
+
+/// A client of the host of this directory, if one lives.
+pub async fn alive(data: &Path) -> Option<ApiClient> {
+    let client = ApiClient::of_data(data).await.ok()?;
+    // A server may live on without a host, and a port may belong to somebody else by now.
+    let answers = tokio::time::timeout(ANSWER, client.status()).await;
+    matches!(answers, Ok(Ok(_))).then_some(client)
+}
+
+/// The host did not answer, or refused.
+pub fn failed(error: ClientError) -> Failure {
+    match error {
+        ClientError::Refused(error) => refused(&error),
+        other => {
+            Failure::Environment(Problem::of(&other).help("coppice status says how the host is"))
+        }
+    }
+}
+
+/// A refusal of the API, as whose fault it is.
+pub fn refused(error: &ApiError) -> Failure {
+    let problem = Problem::of(error);
+    match error.code {
+        Code::InvalidRequest
+        | Code::InvalidInput
+        | Code::InvalidRelease
+        | Code::UnknownRun
+        | Code::UnknownVerb
+        | Code::TooLarge => Failure::Input(problem),
+        Code::Busy | Code::LogUnavailable | Code::LogUnreadable | Code::Stopping => {
+            Failure::Environment(problem)
+        }
+    }
+}
+
+fn unopened(error: &OpenLogError) -> Failure {
+    let problem = Problem::of(error);
+    match error {
+        OpenLogError::Directory(
+            DataDirError::NewerFormat { .. } | DataDirError::UnknownFormat { .. },
+        ) => Failure::Input(problem),
+        _ => Failure::Environment(problem),
+    }
+}

@@ -1,0 +1,296 @@
+//! Runs a scenario: starts the desk and the host in processes of their own, submits the tree, follows it to its end through every crash,
+//! and judges what is left.
+//!
+//! The desk hangs on a pipe of this process, as the host does; so both survive each other, and neither survives this process.
+
+mod desk_process;
+mod follow;
+mod host_process;
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use coppice_actors::{
+    api::{
+        ApiClient, ApiError, AuditReport, ClientError, StartRequest, VerifyReport, VerifyRequest,
+    },
+    faults::Fault,
+    host::{BusChoice, HostOptions},
+};
+use coppice_messages::ids::{ClientKey, InvalidId, TenantId, TreeId};
+use coppice_store::{Log, OpenLogError, ReadError, clock};
+use coppice_topology::tree::Frame;
+
+pub use self::{
+    desk_process::{DeskProcess, DeskProcessError},
+    follow::{Followed, follow},
+    host_process::{Hosted, HostedError},
+};
+use crate::{
+    desk::{self, WitnessError},
+    scenario::Scenario,
+    verdict::{self, Evidence, Report},
+};
+
+/// Letters of a scenario's name that its client key has; the rest is the seed's.
+const KEY_LETTERS: usize = 40;
+/// How long a fault that struck may take to stand in the log once the tree has ended.
+const NOTED_WAIT: Duration = Duration::from_secs(2);
+
+/// How a scenario is run.
+#[derive(Debug, Clone)]
+pub struct RunOptions {
+    /// The program, which answers to the hidden subcommands `host`, `desk-serve` and `nats-guard`.
+    pub program: PathBuf,
+    /// What is run.
+    pub scenario: Scenario,
+    /// Fixes ids, jitter and draws.
+    pub seed: u64,
+    /// The data directory.
+    pub data: PathBuf,
+    /// Whose tree it is, instead of what the scenario says.
+    pub tenant: Option<TenantId>,
+    /// Faults beside the scenario's.
+    pub faults: Vec<Fault>,
+    /// Which NATS server.
+    pub bus: BusChoice,
+}
+
+/// Is shown what happens while a scenario runs.
+pub trait Watcher: Send {
+    /// What is being done.
+    fn phase(&mut self, text: &str);
+    /// The tree was started.
+    fn started(&mut self, tenant: &TenantId, tree: &TreeId);
+    /// The tree as it is now.
+    fn frame(&mut self, frame: &Frame);
+    /// The host was started again so many times.
+    fn restarted(&mut self, restarts: u32);
+}
+
+/// Why there is no verdict.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The desk.
+    #[error(transparent)]
+    Desk(#[from] DeskProcessError),
+    /// The host.
+    #[error(transparent)]
+    Host(#[from] HostedError),
+    /// The host was asked for something and did not give it.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// The release cannot be sent.
+    #[error(transparent)]
+    Release(#[from] ApiError),
+    /// No key can be made from the scenario's name.
+    #[error(transparent)]
+    Key(#[from] InvalidId),
+    /// The data directory has this very tree already.
+    #[error(
+        "the data directory {} already has the tree {tree} of this scenario and seed: choose another --seed or --data, or look at it with coppice show",
+        data.display()
+    )]
+    Met {
+        /// The directory.
+        data: PathBuf,
+        /// The tree.
+        tree: TreeId,
+    },
+    /// The desk does not testify.
+    #[error(transparent)]
+    Witness(#[from] WitnessError),
+    /// The log cannot be opened once the host has ended.
+    #[error(transparent)]
+    Open(#[from] OpenLogError),
+    /// The log cannot be read.
+    #[error("the log of the run cannot be read")]
+    Read(
+        #[from]
+        #[source]
+        ReadError,
+    ),
+}
+
+impl RunError {
+    /// Whether what was given is at fault, and not the machine.
+    #[must_use]
+    pub fn is_bad_input(&self) -> bool {
+        match self {
+            Self::Met { .. } | Self::Key(_) | Self::Release(_) => true,
+            Self::Host(error) => error.is_bad_input(),
+            Self::Client(ClientError::Refused(error)) => error.code.status() / 100 == 4,
+            Self::Desk(_) | Self::Client(_) | Self::Witness(_) | Self::Open(_) | Self::Read(_) => {
+                false
+            }
+        }
+    }
+}
+
+/// What is left of a run when its host has ended.
+struct Left {
+    tenant: TenantId,
+    tree: TreeId,
+    latency: Duration,
+    verify: VerifyReport,
+    audit: AuditReport,
+    witness: desk::Witness,
+}
+
+/// The key of a run: the same scenario with the same seed meets the same tree.
+fn key(scenario: &Scenario, seed: u64) -> Result<ClientKey, InvalidId> {
+    let name: String = scenario
+        .document
+        .scenario
+        .as_str()
+        .chars()
+        .take(KEY_LETTERS)
+        .collect();
+    format!("{name}-{seed}").parse()
+}
+
+/// Runs a scenario from start to verdict.
+///
+/// # Errors
+/// [`RunError`]: there is no verdict. A run that does not do what was expected is none, it has the verdict *not held*.
+pub async fn run(options: RunOptions, watcher: &mut dyn Watcher) -> Result<Report, RunError> {
+    watcher.phase("starting the desk");
+    let world = &options.scenario.document.world.desk;
+    let desk = DeskProcess::start(&options.program, &options.data.join("desk"), world).await?;
+    let left = hosted(&options, &desk, watcher).await;
+    desk.stop().await;
+    let left = left?;
+    watcher.phase("judging");
+    let log = Log::open(&options.data)?;
+    let faults = all_faults(&options);
+    let report = verdict::judge(&Evidence {
+        scenario: &options.scenario,
+        seed: options.seed,
+        tenant: &left.tenant,
+        tree: &left.tree,
+        faults: &faults,
+        log: &log.reader(),
+        witness: &left.witness,
+        verify: &left.verify,
+        audit: &left.audit,
+        latency: left.latency,
+        data: options.data.clone(),
+    })?;
+    Ok(report)
+}
+
+fn all_faults(options: &RunOptions) -> Vec<Fault> {
+    let written = options.scenario.document.faults.iter();
+    written.chain(&options.faults).cloned().collect()
+}
+
+async fn hosted(
+    options: &RunOptions,
+    desk: &DeskProcess,
+    watcher: &mut dyn Watcher,
+) -> Result<Left, RunError> {
+    watcher.phase("starting the host and its nats-server");
+    let mut of_host = HostOptions::new(&options.data);
+    of_host.bus = options.bus.clone();
+    of_host.endpoints = BTreeMap::from([("desk".to_owned(), desk.url().to_owned())]);
+    of_host.faults = all_faults(options);
+    of_host.allow_faults = true;
+    let host = Hosted::start(&options.program, of_host);
+    let left = with_host(options, &host, desk, watcher).await;
+    host.stop().await;
+    left
+}
+
+async fn with_host(
+    options: &RunOptions,
+    host: &Hosted,
+    desk: &DeskProcess,
+    watcher: &mut dyn Watcher,
+) -> Result<Left, RunError> {
+    let client = host.client().await?;
+    let document = &options.scenario.document;
+    let tenant = options.tenant.as_ref().unwrap_or(&document.tenant).clone();
+    let mut start = StartRequest::new(
+        key(&options.scenario, options.seed)?,
+        &options.scenario.release,
+        document.input.clone(),
+        "user:coppice-run",
+    )?;
+    start.objective = Some(document.about.clone());
+    start.labels = document.labels.clone();
+    start
+        .labels
+        .insert("scenario".to_owned(), document.scenario.to_string());
+    let from = clock::mono();
+    let (tree, client) = started(options, host, client, &tenant, &start).await?;
+    watcher.started(&tenant, &tree);
+    let followed = follow(host, client, &tenant, &tree, watcher).await?;
+    let latency = from.elapsed();
+    watcher.phase("verifying");
+    noted(options, &followed.client, &tenant).await;
+    let verified = VerifyRequest {
+        tree: Some(tree.clone()),
+    };
+    Ok(Left {
+        verify: followed.client.verify(&tenant, &verified).await?,
+        audit: followed.client.audit(&tenant, &tree).await?,
+        witness: desk::witness(desk.url()).await?,
+        tenant,
+        tree,
+        latency,
+    })
+}
+
+/// Starts the tree; a host that dies of a fault meanwhile is asked again, with the same key.
+async fn started(
+    options: &RunOptions,
+    host: &Hosted,
+    mut client: ApiClient,
+    tenant: &TenantId,
+    start: &StartRequest,
+) -> Result<(TreeId, ApiClient), RunError> {
+    let mut asked = 0;
+    loop {
+        let answer = follow::in_time(client.start(tenant, start)).await;
+        asked += 1;
+        match answer {
+            Some(Ok(started)) if started.met && asked == 1 => {
+                return Err(RunError::Met {
+                    data: options.data.clone(),
+                    tree: started.tree,
+                });
+            }
+            Some(Ok(started)) => return Ok((started.tree, client)),
+            Some(Err(error)) if !error.is_passing() => return Err(error.into()),
+            Some(Err(_)) | None => client = host.client().await?,
+        }
+    }
+}
+
+/// Waits until the faults that struck stand in the log; one that never strikes is waited for in vain, and the verdict says so.
+async fn noted(options: &RunOptions, client: &ApiClient, tenant: &TenantId) {
+    let faults = all_faults(options);
+    let all_there = async {
+        loop {
+            let struck = follow::struck(client, tenant).await;
+            if faults
+                .iter()
+                .all(|fault| struck.contains(&fault.to_string()))
+            {
+                return;
+            }
+            clock::pause(follow::LOOK).await;
+        }
+    };
+    // In vain or not, the verdict reads the log.
+    let _waited = tokio::time::timeout(NOTED_WAIT, all_there).await;
+}
+
+/// The directory of a desk below a data directory.
+#[must_use]
+pub fn desk_directory(data: &Path) -> PathBuf {
+    data.join("desk")
+}

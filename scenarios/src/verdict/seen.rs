@@ -1,0 +1,168 @@
+//! What the log says of a tree, and of the host while the tree was there.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use coppice_messages::{
+    Commit, Delegation, Event,
+    event::{
+        effect::{self, ReconciledOutcome},
+        run, system,
+    },
+    ids::{EffectKey, RunId, TenantId, TreeId},
+    scope::Operation,
+};
+use coppice_store::{LogReader, ReadError};
+
+/// What is recorded.
+#[derive(Default)]
+pub(super) struct Seen {
+    /// How many events of each kind: the tree's, and the host's from the start before it on.
+    pub kinds: BTreeMap<String, u64>,
+    /// The kinds of the root's events, in order.
+    pub root: Vec<String>,
+    /// How the tree ended.
+    pub ended: Option<run::Ended>,
+    /// The tree's commits.
+    pub commits: u64,
+    /// The tree's events.
+    pub events: u64,
+    /// Starts of the host after the tree was opened.
+    pub host_restarts: u64,
+    /// Addresses of the faults that struck.
+    pub struck: Vec<String>,
+    /// Keys of all writes in the log that are known to have happened.
+    pub landed: BTreeSet<EffectKey>,
+    /// Intents of this tree outside the envelope of their run.
+    pub beyond_envelope: u64,
+}
+
+/// Where the reading of the log stands.
+struct Reading<'a> {
+    tenant: &'a TenantId,
+    tree: &'a TreeId,
+    seen: Seen,
+    opened: bool,
+    system: BTreeMap<String, u64>,
+    envelopes: BTreeMap<RunId, Delegation>,
+    writes: BTreeSet<EffectKey>,
+}
+
+impl Seen {
+    /// Reads the whole log: effects at the desk may be another tree's.
+    pub fn read(log: &LogReader, tenant: &TenantId, tree: &TreeId) -> Result<Self, ReadError> {
+        let mut reading = Reading {
+            tenant,
+            tree,
+            seen: Self::default(),
+            opened: false,
+            system: BTreeMap::new(),
+            envelopes: BTreeMap::new(),
+            writes: BTreeSet::new(),
+        };
+        for positioned in log.commits_from(0) {
+            let bytes = positioned?.bytes;
+            // What cannot be decoded is for verify to find.
+            if let Ok(commit) = Commit::decode(&bytes) {
+                reading.take(&commit);
+            }
+        }
+        let mut seen = reading.seen;
+        for (kind, count) in reading.system {
+            *seen.kinds.entry(kind).or_default() += count;
+        }
+        Ok(seen)
+    }
+
+    /// How many events of a kind there are.
+    pub fn count(&self, kind: &str) -> u64 {
+        self.kinds.get(kind).copied().unwrap_or(0)
+    }
+}
+
+impl Reading<'_> {
+    fn take(&mut self, commit: &Commit) {
+        if commit.run.is_system() {
+            self.take_system(commit);
+            return;
+        }
+        let ours = commit.tenant == *self.tenant && commit.tree == *self.tree;
+        if ours {
+            self.opened = true;
+            self.seen.commits += 1;
+            self.seen.events += commit.events.len() as u64;
+        }
+        for entry in &commit.events {
+            self.effect(&entry.event);
+            if ours {
+                self.event(commit, &entry.event);
+            }
+        }
+    }
+
+    fn take_system(&mut self, commit: &Commit) {
+        for entry in &commit.events {
+            match &entry.event {
+                Event::System(system::Event::HostStarted(_)) if self.opened => {
+                    self.seen.host_restarts += 1;
+                }
+                // What was before this start has nothing to do with the tree.
+                Event::System(system::Event::HostStarted(_)) => self.system.clear(),
+                Event::System(system::Event::FaultInjected(fault)) => {
+                    self.seen.struck.push(fault.address.clone());
+                }
+                _ => {}
+            }
+            let count = self.system.entry(entry.event.kind().to_owned());
+            *count.or_default() += 1;
+        }
+    }
+
+    fn event(&mut self, commit: &Commit, event: &Event) {
+        let kind = event.kind().to_owned();
+        let is_root = commit.run == self.tree.root();
+        if is_root {
+            self.seen.root.push(kind.clone());
+        }
+        *self.seen.kinds.entry(kind).or_default() += 1;
+        match event {
+            Event::Run(run::Event::Opened(opened)) => {
+                let envelope = opened.envelope.clone();
+                self.envelopes.insert(commit.run.clone(), envelope);
+            }
+            Event::Run(run::Event::Ended(ended)) if is_root => {
+                self.seen.ended = Some(ended.clone());
+            }
+            Event::Effect(effect::Event::Intended(intended)) => {
+                let within = self.envelopes.get(&commit.run).is_some_and(|envelope| {
+                    envelope.permitted_tools().contains(&intended.tool)
+                        && envelope.access() >= intended.operation.access()
+                });
+                self.seen.beyond_envelope += u64::from(!within);
+            }
+            _ => {}
+        }
+    }
+
+    fn effect(&mut self, event: &Event) {
+        let Event::Effect(event) = event else {
+            return;
+        };
+        let happened = match event {
+            effect::Event::Intended(intended) => {
+                if intended.operation != Operation::Read {
+                    self.writes.insert(intended.key);
+                }
+                return;
+            }
+            effect::Event::Landed(landed) => landed.key,
+            effect::Event::Reconciled(reconciled) => match reconciled.outcome {
+                ReconciledOutcome::Landed { .. } => reconciled.key,
+                ReconciledOutcome::NotHappened => return,
+            },
+            _ => return,
+        };
+        if self.writes.contains(&happened) {
+            self.seen.landed.insert(happened);
+        }
+    }
+}
