@@ -19,7 +19,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use coppice_kernel::command::EffectOutcome;
 use coppice_messages::{
-    Payload, Timestamp, Value,
+    Operation, Payload, Timestamp, Value,
     event::effect::{Intended, Receipt, ResultCheck, Source},
     ids::{RunId, TenantId, TreeId},
 };
@@ -116,6 +116,10 @@ impl ToolBroker {
     /// Sends an effect that is intended and open in the log; at most once, also when it is called again. The request goes on when the caller
     /// goes away, and its answer waits for [`Self::reconcile`].
     pub async fn send(&self, request: SendRequest) -> EffectOutcome {
+        if request.intended.operation == Operation::Read {
+            // Nothing is lost with a read: it ends with its caller, and the next attempt need not wait for it.
+            return self.clone().dispatch(request).await;
+        }
         let key = (request.tenant.clone(), request.intended.key);
         let attempt = Attempt {
             run: request.run.clone(),

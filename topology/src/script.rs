@@ -12,7 +12,8 @@ use crate::expr::{Condition, Template};
 /// A scripted model. The first turn whose `when` holds and which has repeats left is taken.
 ///
 /// Sources for references: `input` (what the agent works on, also as `item`), `arguments` (`{ call: N }`, the how-manieth call this is),
-/// `body` (the last tool result), `check` (`{ results: [...] }`, all tool results so far).
+/// `body` (the last result that it was shown: of a tool, of children, or a refusal), `check` (`{ results: [...] }`, what each tool call so far
+/// gave, in order).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Script {

@@ -119,3 +119,6 @@ impl Flight {
         self.outcome.borrow().is_none() && self.outcome.has_changed().is_ok()
     }
 }
+
+#[cfg(test)]
+mod tests;

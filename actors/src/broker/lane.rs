@@ -87,6 +87,11 @@ impl Lanes {
         })
     }
 
+    /// Waits for a place among all requests of the host, for a question that no contract limits.
+    pub(super) async fn enter_host(&self) -> Option<OwnedSemaphorePermit> {
+        self.all.clone().acquire_owned().await.ok()
+    }
+
     fn lane(&self, tool: &Tool) -> Arc<Lane> {
         let limits = tool.limits.as_ref();
         let concurrency = limits.and_then(|limits| limits.concurrency);

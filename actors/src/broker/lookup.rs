@@ -119,6 +119,7 @@ impl ToolBroker {
             Ok(asked) => asked,
             Err(unsendable) => return Seen::Useless(unsendable.to_string()),
         };
+        let _place = self.inner.lanes.enter_host().await;
         let exchanged = self.inner.transport.read(asked).await;
         self.see(tool, lookup, exchanged, &arguments)
     }

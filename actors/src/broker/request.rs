@@ -236,3 +236,6 @@ fn check_segments(tool: &Tool, filled: &str) -> Result<(), Unsendable> {
         None => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -17,6 +17,8 @@ pub enum Reply {
     Status(u16, String),
     /// Answers with a header more.
     With(u16, &'static str, String),
+    /// Answers 200 and waits for a further request on the same connection.
+    Kept(String),
     /// Answers 200 without saying how long the answer is.
     Unmeasured(String),
     /// Closes the connection without a byte.
@@ -30,6 +32,8 @@ pub enum Reply {
 /// A request as it came.
 #[derive(Debug, Clone)]
 pub struct Came {
+    /// The how-manieth connection, from 0.
+    pub connection: usize,
     pub line: String,
     pub headers: String,
     pub body: String,
@@ -54,13 +58,11 @@ impl Outside {
         let (arrived, arrivals) = mpsc::unbounded_channel();
         let seen = Arc::clone(&came);
         tokio::spawn(async move {
+            let mut connection = 0;
             while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(serve(
-                    stream,
-                    replies.clone(),
-                    seen.clone(),
-                    arrived.clone(),
-                ));
+                let line = Line { stream, connection };
+                tokio::spawn(serve(line, replies.clone(), seen.clone(), arrived.clone()));
+                connection += 1;
             }
         });
         Self {
@@ -86,41 +88,54 @@ pub async fn nobody() -> String {
     format!("http://{}", listener.local_addr().unwrap())
 }
 
+struct Line {
+    stream: TcpStream,
+    connection: usize,
+}
+
 async fn serve(
-    mut stream: TcpStream,
+    mut line: Line,
     replies: Replies,
     seen: Arc<Mutex<Vec<Came>>>,
     arrived: mpsc::UnboundedSender<()>,
 ) {
-    let Some(came) = read(&mut stream).await else {
-        return;
-    };
-    seen.lock().unwrap().push(came);
-    let next = replies.lock().unwrap().pop_front();
-    let _nobody_waits = arrived.send(());
-    let text = match next.unwrap_or(Reply::Status(500, String::new())) {
-        Reply::Status(status, body) => answer(status, "x-plain: 1", &body),
-        Reply::With(status, header, body) => answer(status, header, &body),
-        Reply::Unmeasured(body) => format!("HTTP/1.1 200 X\r\nconnection: close\r\n\r\n{body}"),
-        Reply::Drop => return,
-        Reply::Break(status) => format!("HTTP/1.1 {status} X\r\ncontent-length: 100\r\n\r\n{{"),
-        Reply::Held(told) => match told.await {
-            Ok(body) => answer(200, "x-plain: 1", &body),
-            Err(_) => return,
-        },
-    };
-    // The client may have seen enough before the end.
-    let _gone = stream.write_all(text.as_bytes()).await;
+    while let Some(came) = read(&mut line).await {
+        seen.lock().unwrap().push(came);
+        let next = replies.lock().unwrap().pop_front();
+        let _nobody_waits = arrived.send(());
+        let Some(text) = written(next.unwrap_or(Reply::Status(500, String::new()))).await else {
+            return;
+        };
+        // The client may have seen enough before the end.
+        let _gone = line.stream.write_all(text.as_bytes()).await;
+        if !text.contains("keep-alive") {
+            return;
+        }
+    }
 }
+
+async fn written(reply: Reply) -> Option<String> {
+    Some(match reply {
+        Reply::Status(status, body) => answer(status, CLOSES, &body),
+        Reply::With(status, header, body) => {
+            answer(status, &format!("{CLOSES}\r\n{header}"), &body)
+        }
+        Reply::Kept(body) => answer(200, "connection: keep-alive", &body),
+        Reply::Unmeasured(body) => format!("HTTP/1.1 200 X\r\nconnection: close\r\n\r\n{body}"),
+        Reply::Drop => return None,
+        Reply::Break(status) => format!("HTTP/1.1 {status} X\r\ncontent-length: 100\r\n\r\n{{"),
+        Reply::Held(told) => answer(200, CLOSES, &told.await.ok()?),
+    })
+}
+
+const CLOSES: &str = "connection: close";
 
 fn answer(status: u16, header: &str, body: &str) -> String {
     let length = body.len();
-    format!(
-        "HTTP/1.1 {status} X\r\nconnection: close\r\n{header}\r\ncontent-length: {length}\r\n\r\n{body}"
-    )
+    format!("HTTP/1.1 {status} X\r\n{header}\r\ncontent-length: {length}\r\n\r\n{body}")
 }
 
-async fn read(stream: &mut TcpStream) -> Option<Came> {
+async fn read(line: &mut Line) -> Option<Came> {
     let mut bytes = Vec::new();
     loop {
         let text = String::from_utf8_lossy(&bytes).into_owned();
@@ -130,15 +145,16 @@ async fn read(stream: &mut TcpStream) -> Option<Came> {
                 .find_map(|line| line.strip_prefix("content-length: "))
                 .map_or(0, |length| length.parse().unwrap());
             if body.len() >= length {
-                let (line, headers) = head.split_once("\r\n").unwrap();
+                let (first, headers) = head.split_once("\r\n").unwrap();
                 return Some(Came {
-                    line: line.to_owned(),
+                    connection: line.connection,
+                    line: first.to_owned(),
                     headers: headers.to_owned(),
                     body: body.to_owned(),
                 });
             }
         }
-        if stream.read_buf(&mut bytes).await.ok()? == 0 {
+        if line.stream.read_buf(&mut bytes).await.ok()? == 0 {
             return None;
         }
     }

@@ -172,3 +172,24 @@ async fn another_tenants_request_with_this_key_is_not_joined() {
         "{outcome:?}"
     );
 }
+
+#[tokio::test]
+async fn a_read_whose_actor_died_does_not_hold_up_the_next_attempt() {
+    let incident =
+        r#"{"id":"i","version":1,"summary":"s","severity":"low","text":"t","runbooks":[]}"#;
+    let (_teller, told) = oneshot::channel();
+    let mut outside = Outside::start([Reply::Held(told), status(200, incident)]).await;
+    let calling = Calling::of(&outside.url, "read_incident", r#"{"id":"i"}"#);
+    tokio::select! {
+        outcome = calling.send() => panic!("nothing was answered yet: {outcome:?}"),
+        () = outside.arrival() => {}
+    }
+    let mut second = calling.intended("at:file");
+    second.attempt = 2;
+    calling.recorder.intend(&second, 1);
+    let outcome = calling.broker.send(calling.request(second)).await;
+    assert!(
+        matches!(outcome, EffectOutcome::Landed { .. }),
+        "{outcome:?}"
+    );
+}

@@ -273,3 +273,16 @@ async fn a_large_result_is_stored_before_it_is_told() {
         Some(Value::parse(body.as_bytes()).unwrap().canonical())
     );
 }
+
+#[tokio::test]
+async fn of_a_read_not_now_is_retryable_and_a_lost_answer_is_unknown() {
+    let read = |reply| async {
+        let outside = Outside::start([reply]).await;
+        let calling = Calling::of(&outside.url, "read_incident", r#"{"id":"i"}"#);
+        word(&calling.send().await)
+    };
+    assert_eq!(read(status(429, "")).await, "retryable 429");
+    assert_eq!(read(status(500, "")).await, "unknown");
+    assert_eq!(read(Reply::Drop).await, "unknown");
+    assert_eq!(read(status(302, "")).await, "declined 302");
+}

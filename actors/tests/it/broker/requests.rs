@@ -137,3 +137,16 @@ async fn an_address_that_cannot_be_filled_is_refused_with_what_is_missing() {
         "the address of read_incident needs {bank}, and this host knows no such endpoint; known are: {desk}"
     );
 }
+
+#[tokio::test]
+async fn a_write_gets_a_connection_of_its_own() {
+    let kept = || Reply::Kept(TICKET.to_owned());
+    let outside = Outside::start([kept(), kept()]).await;
+    let calling = Calling::ticket(&outside.url);
+    calling.send().await;
+    let second = calling.intended("at:second");
+    calling.recorder.intend(&second, 1);
+    calling.broker.send(calling.request(second)).await;
+    let connections: Vec<_> = outside.came().iter().map(|came| came.connection).collect();
+    assert_eq!(connections, [0, 1]);
+}
