@@ -22,7 +22,7 @@ mod store;
 mod subjects;
 mod system_chain;
 pub mod verify;
-mod wire;
+pub mod wire;
 
 pub use self::{
     bus::{BusError, Credentials},
@@ -32,9 +32,9 @@ pub use self::{
     log::{Log, LogReader, OpenLogError, ReadError},
     nats_server::{GuardCommand, Role, ServerError, guard_main},
     open_effects::OpenEffect,
-    publisher::{BlobError, Verdict, Waiter},
+    publisher::{BlobError, BlobWaiter, Verdict, Waiter, hold},
     recorder::feed::FeedEvent,
     store::{BusOptions, Endpoint, OpenError, Options, Status, Store},
-    subjects::{InvalidRealm, Realm},
+    subjects::{InvalidRealm, Lane, Realm},
     system_chain::SystemEventError,
 };

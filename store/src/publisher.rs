@@ -3,7 +3,7 @@
 //! The commits that arrive while a message is on its way travel together in the next: no timer, no waiting when idle, one message in flight.
 //! It keeps a commit until this host's recorder has admitted or refused it; an acknowledgement frees nothing, because it is not durability.
 
-mod hold;
+pub mod hold;
 
 use std::sync::{
     Arc, Mutex, MutexGuard, PoisonError,
@@ -59,7 +59,8 @@ pub enum BlobError {
     Unknown,
 }
 
-pub(crate) type BlobWaiter = oneshot::Sender<Digest>;
+/// Is told the blob's digest when the log has it, and dropped when nobody knows.
+pub type BlobWaiter = oneshot::Sender<Digest>;
 
 /// Submits commits and blobs; cheap to clone.
 #[derive(Clone)]

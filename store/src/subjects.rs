@@ -137,7 +137,7 @@ pub(crate) fn parse_stream_subject(subject: &str) -> Option<(Lane, TenantId)> {
 
 /// The two kinds of messages of the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Lane {
+pub enum Lane {
     /// An array of commits.
     Commits,
     /// One chunk of a blob.

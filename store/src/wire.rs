@@ -9,10 +9,11 @@ use crate::limits::{BLOB_BYTES_MAX, BLOB_CHUNK_BYTES, MESSAGE_ENTRY_OVERHEAD};
 /// Bytes that are no message of the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not a MessagePack array of byte strings")]
-pub(crate) struct Malformed;
+pub struct Malformed;
 
 /// An array of `bin`.
-pub(crate) fn encode_commits(commits: &[Bytes]) -> Bytes {
+#[must_use]
+pub fn encode_commits(commits: &[Bytes]) -> Bytes {
     let size = commits
         .iter()
         .map(|c| c.len() + MESSAGE_ENTRY_OVERHEAD)
@@ -30,7 +31,10 @@ pub(crate) fn encode_commits(commits: &[Bytes]) -> Bytes {
 }
 
 /// The commits of a message, as views of its bytes. Takes every form of array and `bin`, since any language may have written it.
-pub(crate) fn decode_commits(message: &Bytes) -> Result<Vec<Bytes>, Malformed> {
+///
+/// # Errors
+/// [`Malformed`].
+pub fn decode_commits(message: &Bytes) -> Result<Vec<Bytes>, Malformed> {
     let mut at = 0;
     let count = match take(message, &mut at, 1)?[0] {
         byte @ 0x90..=0x9f => usize::from(byte & 0x0f),
@@ -72,7 +76,7 @@ fn big_endian(bytes: &[u8]) -> usize {
 
 /// One chunk of a blob.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Chunk<'a> {
+pub struct Chunk<'a> {
     /// Format version.
     pub v: u16,
     /// The blob's address.
@@ -87,7 +91,7 @@ pub(crate) struct Chunk<'a> {
 }
 
 /// The format version of chunks that this build writes.
-pub(crate) const CHUNK_FORMAT: u16 = 1;
+pub const CHUNK_FORMAT: u16 = 1;
 
 impl<'a> Chunk<'a> {
     /// How many chunks a blob of this size has; an empty blob has one.
@@ -115,6 +119,9 @@ impl<'a> Chunk<'a> {
     }
 
     /// Reads a chunk; its sizes must agree with each other.
+    ///
+    /// # Errors
+    /// [`Malformed`].
     pub fn decode(message: &'a [u8]) -> Result<Self, Malformed> {
         let chunk: Self = rmp_serde::from_slice(message).map_err(|_| Malformed)?;
         let bytes = usize::try_from(chunk.bytes).map_err(|_| Malformed)?;

@@ -32,15 +32,19 @@ struct HeldBlob {
 }
 
 /// One message to send.
-pub(super) struct Outgoing {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outgoing {
+    /// Whose.
     pub tenant: TenantId,
+    /// On which of the tenant's subjects.
     pub lane: Lane,
+    /// Its bytes.
     pub payload: Bytes,
 }
 
 /// Everything held, and what of it is still to be sent.
 #[derive(Default)]
-pub(super) struct Hold {
+pub struct Hold {
     last_ticket: u64,
     commits: BTreeMap<u64, HeldCommit>,
     tickets: HashMap<Digest, u64>,
@@ -51,15 +55,19 @@ pub(super) struct Hold {
 }
 
 impl Hold {
+    /// Whether nothing is held.
+    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.commits.is_empty() && self.blobs.is_empty()
     }
 
     /// Commits and blobs held.
+    #[must_use]
     pub fn len(&self) -> usize {
         self.commits.len() + self.blobs.len()
     }
 
+    /// Holds a commit until the recorder speaks about it. `hash` is the SHA-256 of `bytes`.
     pub fn add_commit(&mut self, tenant: TenantId, bytes: Bytes, hash: Digest, waiter: Waiter) {
         if let Some(held) = self
             .tickets
@@ -85,6 +93,7 @@ impl Hold {
         );
     }
 
+    /// Holds a blob until the recorder has it.
     pub fn add_blob(&mut self, tenant: TenantId, blob: Digest, whole: Bytes, waiter: BlobWaiter) {
         let key = (tenant, blob);
         if let Some(held) = self.blobs.get_mut(&key) {
