@@ -111,6 +111,8 @@ pub enum Code {
     LogUnavailable,
     /// The log holds something that cannot be read.
     LogUnreadable,
+    /// This host cannot drive the run.
+    Blocked,
     /// The host is stopping.
     Stopping,
 }
@@ -129,6 +131,7 @@ impl Code {
             Self::Busy => "busy",
             Self::LogUnavailable => "log_unavailable",
             Self::LogUnreadable => "log_unreadable",
+            Self::Blocked => "blocked",
             Self::Stopping => "stopping",
         }
     }
@@ -141,7 +144,7 @@ impl Code {
             Self::UnknownRun | Self::UnknownVerb => 404,
             Self::TooLarge => 413,
             Self::Busy => 429,
-            Self::LogUnreadable => 500,
+            Self::LogUnreadable | Self::Blocked => 500,
             Self::LogUnavailable | Self::Stopping => 503,
         }
     }

@@ -2,17 +2,19 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use coppice_messages::{Digest, ids::TenantId};
 use coppice_store::LogReader;
 use coppice_topology::{CompileError, Plan, compile};
 
+type Plans = BTreeMap<(TenantId, Digest), Arc<Plan>>;
+
 /// Compiled releases; cheap to clone.
 #[derive(Clone, Default)]
 pub struct Releases {
-    plans: Arc<Mutex<BTreeMap<(TenantId, Digest), Arc<Plan>>>>,
+    plans: Arc<Mutex<Plans>>,
 }
 
 /// Why a release cannot be had.
@@ -62,7 +64,7 @@ impl Releases {
         Ok(plan)
     }
 
-    fn plans(&self) -> std::sync::MutexGuard<'_, BTreeMap<(TenantId, Digest), Arc<Plan>>> {
+    fn plans(&self) -> MutexGuard<'_, Plans> {
         self.plans.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -21,7 +21,7 @@ use coppice_messages::{
 };
 use coppice_store::Verdict;
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, SupervisionEvent};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 pub(crate) use self::{
     awake::{Incarnation, RunError},
@@ -45,8 +45,8 @@ pub(crate) struct Arguments {
     pub why: ClaimReason,
     /// It is to be closed, not driven: the limit that was passed.
     pub give_up: Option<String>,
-    /// Is told when the first commit of this incarnation is recorded, or dropped when none will be.
-    pub recorded: Option<oneshot::Sender<()>>,
+    /// Is told when a commit of this incarnation is recorded.
+    pub recorded: Option<Arc<watch::Sender<bool>>>,
 }
 
 /// What a run is opened with.

@@ -6,7 +6,7 @@ use coppice_messages::{Millis, Timestamp, event::run::ClaimReason, ids::TreeId};
 use coppice_store::clock;
 use coppice_topology::node::Restart;
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, SpawnErr, SupervisionEvent};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use crate::{
     inspect::with_causes,
@@ -18,6 +18,9 @@ use crate::{
 /// The longest wait before a root is started again.
 const BACKOFF_MAX: Millis = Millis(30_000);
 
+/// Becomes true when a root's opening is recorded; closed when it will not be.
+pub(super) type Recorded = watch::Receiver<bool>;
+
 /// See the module.
 pub(super) struct RootSupervisor;
 
@@ -27,8 +30,8 @@ pub(super) struct StartRoot {
     /// What to open it with, should nothing of it be recorded.
     pub opening: Option<Opening>,
     pub why: ClaimReason,
-    /// Is told when its opening is recorded; dropped when it will not be by this start.
-    pub recorded: Option<oneshot::Sender<()>>,
+    /// Gets the word whether its opening is recorded; that of the start under way, should there be one.
+    pub recorded: Option<oneshot::Sender<Recorded>>,
 }
 
 /// Everything that the supervisor is told.
@@ -57,6 +60,7 @@ pub(super) struct Roots {
 
 struct Root {
     opening: Option<Opening>,
+    recorded: Arc<watch::Sender<bool>>,
     crashes: Vec<Timestamp>,
     closing: Option<String>,
     again: Option<Timer>,
@@ -87,7 +91,7 @@ impl Actor for RootSupervisor {
     ) -> Result<(), ActorProcessingErr> {
         match message {
             RootsMessage::Start(start) => roots.start(*start),
-            RootsMessage::Again(key) => roots.spawn(key, ClaimReason::Restart, None),
+            RootsMessage::Again(key) => roots.spawn(key, ClaimReason::Restart),
             RootsMessage::Failed { key, why, blocks } => {
                 if blocks {
                     roots.driven.remove(&key);
@@ -123,22 +127,25 @@ impl Roots {
             why,
             recorded,
         } = start;
-        if self.driven.contains_key(&key) {
-            // Under way already; who asks finds it in the log.
-            return;
-        }
-        let root = Root {
+        let is_new = !self.driven.contains_key(&key);
+        let root = self.driven.entry(key.clone()).or_insert_with(|| Root {
             opening,
+            recorded: Arc::new(watch::Sender::new(false)),
             crashes: Vec::new(),
             closing: None,
             again: None,
-        };
-        self.driven.insert(key.clone(), root);
-        self.spawn(key, why, recorded);
+        });
+        if let Some(asked) = recorded {
+            // Who asked may have stopped waiting.
+            let _ = asked.send(root.recorded.subscribe());
+        }
+        if is_new {
+            self.spawn(key, why);
+        }
     }
 
     /// Starts the actor in a task, so that folding a long chain holds nobody else up.
-    fn spawn(&mut self, key: Key, why: ClaimReason, recorded: Option<oneshot::Sender<()>>) {
+    fn spawn(&mut self, key: Key, why: ClaimReason) {
         let Some(root) = self.driven.get_mut(&key) else {
             return;
         };
@@ -154,7 +161,7 @@ impl Roots {
             opening: root.opening.clone(),
             why,
             give_up: root.closing.clone(),
-            recorded,
+            recorded: Some(root.recorded.clone()),
         };
         let name = actor_name(&self.services, &key);
         let myself = self.myself.clone();

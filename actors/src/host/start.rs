@@ -48,7 +48,7 @@ pub(super) async fn start(
         .plan(services.store.log(), &tenant, request.release)
         .map_err(|e| ApiError::new(Code::InvalidRelease, with_causes(&e)))?;
     let opening = opening(&plan, &tenant, &run, input, request);
-    let (tell, recorded) = oneshot::channel();
+    let (tell, told) = oneshot::channel();
     let start = StartRoot {
         key: (tenant.clone(), run.clone()),
         opening: Some(opening),
@@ -64,15 +64,16 @@ pub(super) async fn start(
     roots
         .cast(RootsMessage::Start(Box::new(start)))
         .map_err(|_| stopping())?;
-    if recorded.await.is_ok() {
+    let mut recorded = told.await.map_err(|_| stopping())?;
+    if recorded.wait_for(|recorded| *recorded).await.is_ok() {
         return Ok(started(false));
     }
-    // Another request with this key was quicker, or the first actor died: the log says.
+    // Nobody drives it any more; the log says whether it was opened.
     match services.store.log().row(&tenant, &run)? {
         Some(_) => Ok(started(true)),
         None => Err(ApiError::new(
-            Code::LogUnavailable,
-            "whether the tree was started is not known: ask again with the same key",
+            Code::Blocked,
+            format!("the run {run} could not be opened: see coppice status"),
         )),
     }
 }

@@ -13,7 +13,7 @@ use coppice_messages::{
 };
 use coppice_store::{Verdict, clock, log::TenantBlobs};
 use ractor::{ActorCell, ActorRef};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use super::{
     Arguments, FoldChainError, Folded, Message, Opening, fold,
@@ -89,7 +89,7 @@ pub(crate) struct Incarnation {
     timer: Option<Timer>,
     begin: Option<Begin>,
     give_up: Option<String>,
-    recorded: Option<oneshot::Sender<()>>,
+    recorded: Option<Arc<watch::Sender<bool>>>,
     hashes: Vec<oneshot::Sender<(Digest, Digest)>>,
     folds: u32,
     _entry: AwakeEntry,
@@ -243,7 +243,7 @@ impl Incarnation {
             Verdict::Admitted { .. } => {
                 self.strike_after().await;
                 if let Some(recorded) = self.recorded.take() {
-                    let _ = recorded.send(());
+                    recorded.send_replace(true);
                 }
                 self.feed(Input::Admitted { hash }).await
             }

@@ -1,11 +1,10 @@
-//! Tests of the ports against a small outside world of real sockets.
-
-#![expect(
-    clippy::unwrap_used,
-    reason = "helpers of tests; clippy knows only the tests themselves"
-)]
+//! The host, its actors and their ports against the real nats-server, the real log and real sockets.
 
 mod broker;
+mod faults;
 mod gateway;
+mod host;
 mod outside;
 mod recorder;
+mod support;
+mod world;
