@@ -21,7 +21,7 @@ use crate::{
     faults::{FaultHooks, NoFaults},
     limits::{BLOB_BYTES_MAX, DRAIN_WAIT, STREAM_BYTES_MAX},
     log::LogReader,
-    nats_server::{GuardCommand, Role, RoleCredentials},
+    nats_server::{GuardCommand, Role},
     open_effects::{OpenEffect, OpenEffects},
     publisher::{BlobError, Publisher, Waiter},
     recorder::{Progress, feed::Dropped},
@@ -130,6 +130,7 @@ struct Inner {
     progress: watch::Receiver<Progress>,
     fatal: FatalCell,
     bus: Bus,
+    service: async_nats::Client,
     endpoint: Endpoint,
     // Taken by whoever closes.
     parts: Mutex<Option<Parts>>,
@@ -207,10 +208,11 @@ impl Store {
         &self.inner.reader
     }
 
-    /// The host's own connection to the bus, for its API.
+    /// The connection for the host's API, as [`Role::Service`]: on a private server it can answer into inboxes and say nothing else. On a
+    /// shared server that is for the operator's permissions to say, and the API must look at the place of a reply itself.
     #[must_use]
     pub fn client(&self) -> &async_nats::Client {
-        self.inner.bus.client()
+        &self.inner.service
     }
 
     /// The realm.
@@ -221,24 +223,12 @@ impl Store {
 
     /// How a client of a role connects. On a shared server roles are the operator's matter: every role gets the store's own credentials.
     pub async fn endpoint(&self, role: Role) -> Endpoint {
-        let mut endpoint = self.inner.endpoint.clone();
-        if let Some(server) = self
-            .inner
-            .parts
-            .lock()
-            .await
-            .as_ref()
-            .and_then(Parts::server)
-        {
-            let RoleCredentials {
-                user,
-                password,
-                inbox_prefix,
-            } = server.credentials(role);
-            endpoint.credentials = Credentials::Password { user, password };
-            endpoint.inbox_prefix = inbox_prefix;
-        }
-        endpoint
+        let parts = self.inner.parts.lock().await;
+        let server = parts.as_ref().and_then(Parts::server);
+        server.map_or_else(
+            || self.inner.endpoint.clone(),
+            |server| open::private_endpoint(server, role),
+        )
     }
 
     /// The process id of the private nats-server, while it runs.

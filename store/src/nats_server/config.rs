@@ -17,6 +17,13 @@ fn list(subjects: &[String]) -> String {
 pub(super) fn text(kept: &Kept, realm: &Realm, store: &Path, stream_bytes_max: u64) -> String {
     let feed = [realm.all_events(), realm.beat("*")];
     let inbox = |role: Role| format!("{}.>", role.inbox_prefix());
+    let service_says = list(&[inbox(Role::Operator), inbox(Role::Watcher)]);
+    let service_hears = list(&[
+        realm.api("*", "*"),
+        realm.host_api("*", "*"),
+        "$SRV.>".to_owned(),
+        inbox(Role::Service),
+    ]);
     let operator_says = list(&[
         realm.api("*", "*"),
         realm.host_api("*", "*"),
@@ -39,11 +46,12 @@ pub(super) fn text(kept: &Kept, realm: &Realm, store: &Path, stream_bytes_max: u
          server_name: coppice\n\
          max_payload: {PAYLOAD_BYTES_MIN}\n\
          jetstream {{\n    store_dir: {store:?}\n    max_file_store: {file}\n    max_memory_store: {STREAM_MEMORY_BYTES}\n}}\n\
-         authorization {{\n  users = [\n{host}{operator}{watcher}  ]\n}}\n",
+         authorization {{\n  users = [\n{host}{service}{operator}{watcher}  ]\n}}\n",
         port = kept.port,
         store = store.to_string_lossy(),
         file = stream_bytes_max + STREAM_BYTES_SLACK,
         host = user(Role::Host, &everything, &everything),
+        service = user(Role::Service, &service_says, &service_hears),
         operator = user(Role::Operator, &operator_says, &operator_hears),
         watcher = user(Role::Watcher, &watcher_says, &watcher_hears),
     )

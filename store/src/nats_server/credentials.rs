@@ -14,6 +14,9 @@ use serde::{Deserialize, Serialize};
 pub enum Role {
     /// The host: everything.
     Host,
+    /// The host's API: it hears requests and answers into inboxes only, whatever a request names as the place of the reply. Otherwise a
+    /// watcher could let the host say to JetStream what it may not say itself.
+    Service,
     /// Who starts, decides, settles and cancels: the API and the feed.
     Operator,
     /// Who looks on: the feed, beats, and `tail` to fill a gap; nothing else.
@@ -26,6 +29,7 @@ impl Role {
     pub fn user(self) -> &'static str {
         match self {
             Self::Host => "host",
+            Self::Service => "service",
             Self::Operator => "operator",
             Self::Watcher => "watcher",
         }
@@ -37,6 +41,7 @@ impl Role {
     pub fn inbox_prefix(self) -> &'static str {
         match self {
             Self::Host => "_INBOX_host",
+            Self::Service => "_INBOX_service",
             Self::Operator => "_INBOX_operator",
             Self::Watcher => "_INBOX",
         }
@@ -60,6 +65,7 @@ pub(super) struct Kept {
     /// The port of the last start, taken again if it is free.
     pub port: u16,
     pub host: String,
+    pub service: String,
     pub operator: String,
     pub watcher: String,
 }
@@ -79,6 +85,7 @@ impl Kept {
         Ok(Self {
             port: 0,
             host: random_password()?,
+            service: random_password()?,
             operator: random_password()?,
             watcher: random_password()?,
         })
@@ -92,6 +99,7 @@ impl Kept {
     pub fn of(&self, role: Role) -> RoleCredentials {
         let password = match role {
             Role::Host => &self.host,
+            Role::Service => &self.service,
             Role::Operator => &self.operator,
             Role::Watcher => &self.watcher,
         };

@@ -2,6 +2,7 @@
 
 use std::{io, sync::Arc, thread};
 
+use async_nats::Client;
 use futures::FutureExt as _;
 use tokio::{
     sync::{Mutex, mpsc, watch},
@@ -112,7 +113,7 @@ pub(super) async fn open(options: Options) -> Result<Store, OpenError> {
             let bytes = options.stream_bytes_max;
             let started =
                 ManagedServer::start(&directory.nats(), guard.clone(), &realm, bytes).await?;
-            let endpoint = private_endpoint(&started, realm);
+            let endpoint = private_endpoint(&started, Role::Host);
             server = Some(started);
             endpoint
         }
@@ -127,7 +128,11 @@ pub(super) async fn open(options: Options) -> Result<Store, OpenError> {
             inbox_prefix: Role::Watcher.inbox_prefix().to_owned(),
         },
     };
-    let opened = match start(&options, &endpoint, directory).await {
+    let service = server.as_ref().map_or_else(
+        || endpoint.clone(),
+        |server| private_endpoint(server, Role::Service),
+    );
+    let opened = match start(&options, (&endpoint, &service), directory).await {
         Ok(started) => started.caught_up().await,
         Err(error) => Err(error),
     };
@@ -144,6 +149,7 @@ pub(super) async fn open(options: Options) -> Result<Store, OpenError> {
     let Started {
         parts,
         bus,
+        service,
         publisher,
         open_effects,
         dropped,
@@ -161,21 +167,23 @@ pub(super) async fn open(options: Options) -> Result<Store, OpenError> {
             progress,
             fatal,
             bus,
+            service,
             endpoint,
             parts: Mutex::new(Some(parts)),
         }),
     })
 }
 
-fn private_endpoint(server: &ManagedServer, realm: Realm) -> Endpoint {
+/// How a role connects to a private server.
+pub(super) fn private_endpoint(server: &ManagedServer, role: Role) -> Endpoint {
     let RoleCredentials {
         user,
         password,
         inbox_prefix,
-    } = server.credentials(Role::Host);
+    } = server.credentials(role);
     Endpoint {
         url: server.url(),
-        realm,
+        realm: Realm::local(),
         credentials: Credentials::Password { user, password },
         inbox_prefix,
     }
@@ -185,6 +193,7 @@ fn private_endpoint(server: &ManagedServer, realm: Realm) -> Endpoint {
 struct Started {
     parts: Parts,
     bus: Bus,
+    service: Client,
     publisher: Publisher,
     open_effects: OpenEffects,
     dropped: Dropped,
@@ -195,10 +204,11 @@ struct Started {
 
 async fn start(
     options: &Options,
-    endpoint: &Endpoint,
+    (endpoint, service): (&Endpoint, &Endpoint),
     directory: DataDir,
 ) -> Result<Started, OpenError> {
     let bus = Bus::open(endpoint, options.stream_bytes_max).await?;
+    let (service, _) = bus::connect(service, "coppice-api").await?;
     let (feed, feed_task) = if options.feed {
         let (client, _) = bus::connect(endpoint, "coppice-feed").await?;
         let (feed, task) = Feed::start(client, endpoint.realm.clone());
@@ -256,6 +266,7 @@ async fn start(
     Ok(Started {
         parts,
         bus,
+        service,
         publisher,
         open_effects,
         dropped,

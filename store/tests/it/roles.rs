@@ -128,6 +128,33 @@ async fn a_watcher_fills_a_gap_with_tail() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_api_answers_into_inboxes_and_nowhere_else() {
+    let data = tempfile::tempdir().expect("a directory");
+    let store = open(data.path()).await;
+    let (service, mut errors) = connect(&store.endpoint(Role::Service).await).await;
+    for subject in [
+        "$JS.API.STREAM.PURGE.COPPICE_local",
+        "coppice.v1.local.commit.default",
+        "coppice.v1.local.api.default.cancel",
+        "_INBOX_host.x",
+    ] {
+        cannot_say(&service, &mut errors, subject).await;
+    }
+    cannot_hear(&service, &mut errors, "coppice.v1.local.commit.default").await;
+    for role in [Role::Operator, Role::Watcher] {
+        let (client, _errors) = connect(&store.endpoint(role).await).await;
+        let inbox = client.new_inbox();
+        let mut answers = client.subscribe(inbox.clone()).await.expect("subscribed");
+        client.flush().await.expect("flushed");
+        let said = store.client().publish(inbox, "answer".into()).await;
+        said.expect("handed over");
+        let answer = answers.next().await.expect("an answer");
+        assert_eq!(answer.payload, "answer");
+    }
+    store.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_operator_can_use_the_api_but_neither_write_nor_read_the_stream() {
     let data = tempfile::tempdir().expect("a directory");
     let store = open(data.path()).await;
