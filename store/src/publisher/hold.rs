@@ -20,7 +20,6 @@ use crate::{
 struct HeldCommit {
     tenant: TenantId,
     bytes: Bytes,
-    hash: Digest,
     first: Waiter,
     // Who submits the same commit again waits with the first.
     more: Vec<Waiter>,
@@ -86,7 +85,6 @@ impl Hold {
             HeldCommit {
                 tenant,
                 bytes,
-                hash,
                 first: waiter,
                 more: Vec::new(),
             },
@@ -242,7 +240,6 @@ impl Hold {
         let held = mem::take(self);
         let mut waiters = Vec::new();
         for commit in held.commits.into_values() {
-            debug_assert!(held.tickets.contains_key(&commit.hash));
             waiters.push(commit.first);
             waiters.extend(commit.more);
         }
