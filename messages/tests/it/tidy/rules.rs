@@ -330,11 +330,11 @@ pub fn dependencies_explained(source: &Source, manifest: &str) -> Vec<String> {
 }
 
 pub fn function_names(source: &Source) -> Vec<String> {
-    let lines = source
-        .code()
-        .filter(|(_, line)| source.is_rust() && line.trim_start().starts_with("fn "));
+    let lines = source.code().filter(|_| source.is_rust());
     let names = lines.filter_map(|(_, line)| {
-        line.trim_start()
+        let line = line.trim_start();
+        line.strip_prefix("async ")
+            .unwrap_or(line)
             .strip_prefix("fn ")?
             .split(['(', '<'])
             .next()
