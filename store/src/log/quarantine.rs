@@ -60,3 +60,34 @@ pub(crate) fn all(
             .map_err(|_| ReadError::unreadable("a refused commit"))
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::Tables;
+
+    #[test]
+    fn the_oldest_go_when_there_are_too_many_and_all_are_counted() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let tables = Tables::open(directory.path()).expect("opens");
+        let ever = QUARANTINE_MAX + 3;
+        let mut batch = tables.db.batch();
+        for number in 1..=ever {
+            let refused = Quarantined {
+                subject: "coppice.v1.local.commit.default".to_owned(),
+                message: number,
+                index: 0,
+                reason: Reason::Malformed,
+                bytes: Vec::new(),
+            };
+            put(&mut batch, &tables.quarantine, number, &refused).expect("put");
+        }
+        batch.commit().expect("written");
+        assert_eq!(count(&tables.quarantine).expect("readable"), ever);
+        let kept: Vec<u64> = all(&tables.quarantine)
+            .map(|refused| refused.expect("readable").message)
+            .collect();
+        assert_eq!(kept.len() as u64, QUARANTINE_MAX);
+        assert_eq!(kept.first(), Some(&4));
+    }
+}

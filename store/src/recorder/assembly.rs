@@ -93,3 +93,6 @@ fn resume(tables: &Tables, tenant: &TenantId, blob: &Digest) -> Result<Partial, 
     }
     Ok(partial)
 }
+
+#[cfg(test)]
+mod tests;
