@@ -188,9 +188,11 @@ pub fn refused(error: &ApiError) -> Failure {
         | Code::UnknownRun
         | Code::UnknownVerb
         | Code::TooLarge => Failure::Input(problem),
-        Code::Busy | Code::LogUnavailable | Code::LogUnreadable | Code::Stopping => {
-            Failure::Environment(problem)
-        }
+        Code::Busy
+        | Code::LogUnavailable
+        | Code::LogUnreadable
+        | Code::Blocked
+        | Code::Stopping => Failure::Environment(problem),
     }
 }
 
