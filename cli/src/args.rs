@@ -10,8 +10,7 @@ use clap_complete::Shell;
 
 pub use self::{
     reading::{
-        AuditArgs, EnvArgs, EventsArgs, LogCommand, LsArgs, RebuildArgs, ShowArgs, TreeChoice,
-        WatchArgs,
+        AuditArgs, EnvArgs, EventsArgs, LogCommand, LsArgs, RebuildArgs, ShowArgs, WatchArgs,
     },
     running::{BusArgs, FaultsArgs, HostArgs, ResumeArgs, RunArgs, SubmitArgs, UpArgs},
 };
@@ -144,6 +143,14 @@ pub enum SchemaKind {
     Model,
 }
 
+/// Kinds of files that can be begun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum NewKind {
+    Topology,
+    Tool,
+    Scenario,
+}
+
 /// `coppice new`
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -152,7 +159,7 @@ pub enum SchemaKind {
 pub struct NewArgs {
     /// The kind of file
     #[arg(value_enum)]
-    pub kind: SchemaKind,
+    pub kind: NewKind,
     /// The name of what the file describes
     pub name: String,
 }

@@ -73,12 +73,22 @@ async fn carry_out(cli: Cli) -> Result<(), Failure> {
         Command::DeskServe(args) => serve_desk(args).await,
         // Was answered before there was a runtime: a host has one of its own.
         Command::Host(_) => Ok(()),
-        Command::Run(args) => command::run::run(args, common).await,
-        Command::Faults(args) => command::run::faults(args, common).await,
+        Command::Run(args) => Box::pin(command::run::run(args, common)).await,
+        Command::Faults(args) => Box::pin(command::run::faults(args, common)).await,
         Command::Bench(BenchCommand::Loop(args) | BenchCommand::All(args)) => {
             command::bench::measure(args, common.data.as_deref(), common.json).await
         }
-        _ => Err(Failure::input("this command comes with the next commit")),
+        Command::Up(args) => command::host::up(args, common).await,
+        Command::Submit(args) => command::host::submit(args, common).await,
+        Command::Resume(args) => command::host::resume(args, common).await,
+        Command::Status => command::look::status(common).await,
+        Command::Ls(args) => command::look::ls(args, common).await,
+        Command::Show(args) => command::look::show(args, common).await,
+        Command::Watch(args) => command::look::watch(args, common).await,
+        Command::Env(args) => command::look::env(args, common).await,
+        Command::Audit(args) => command::look::audit(args, common).await,
+        Command::Events(args) => command::events::events(args, common).await,
+        Command::Log(args) => command::log::log(args, common).await,
     }
 }
 

@@ -33,7 +33,7 @@ pub struct Reach {
 
 /// Through the living host, or into the log.
 pub enum Way {
-    Host(ApiClient),
+    Host(Box<ApiClient>),
     Log(Box<Opened>),
 }
 
@@ -47,6 +47,12 @@ impl Opened {
     /// The log as the API would show it.
     pub fn inspect(&self) -> &Inspect {
         &self.inspect
+    }
+
+    /// The last position of the log.
+    pub fn position(&self) -> Result<u64, Failure> {
+        let position = self.log.reader().position();
+        position.map_err(|error| Failure::Environment(Problem::of(&error)))
     }
 
     /// Gives the directory back.
@@ -75,7 +81,7 @@ impl Reach {
     /// The way into this directory.
     pub async fn of(data: PathBuf) -> Result<Self, Failure> {
         if let Some(client) = alive(&data).await {
-            let way = Way::Host(client);
+            let way = Way::Host(Box::new(client));
             return Ok(Self { data, way });
         }
         let log = Log::open(&data).map_err(|error| unopened(&error))?;

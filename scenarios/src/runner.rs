@@ -9,6 +9,7 @@ mod host_process;
 
 use std::{
     collections::BTreeMap,
+    future::Future,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -100,6 +101,9 @@ pub enum RunError {
         /// The tree.
         tree: TreeId,
     },
+    /// Somebody asked for it to stop; the host was stopped in order.
+    #[error("interrupted before the tree had ended")]
+    Interrupted,
     /// The desk does not testify.
     #[error(transparent)]
     Witness(#[from] WitnessError),
@@ -123,9 +127,12 @@ impl RunError {
             Self::Met { .. } | Self::Key(_) | Self::Release(_) => true,
             Self::Host(error) => error.is_bad_input(),
             Self::Client(ClientError::Refused(error)) => error.code.status() / 100 == 4,
-            Self::Desk(_) | Self::Client(_) | Self::Witness(_) | Self::Open(_) | Self::Read(_) => {
-                false
-            }
+            Self::Interrupted
+            | Self::Desk(_)
+            | Self::Client(_)
+            | Self::Witness(_)
+            | Self::Open(_)
+            | Self::Read(_) => false,
         }
     }
 }
@@ -152,15 +159,19 @@ fn key(scenario: &Scenario, seed: u64) -> Result<ClientKey, InvalidId> {
     format!("{name}-{seed}").parse()
 }
 
-/// Runs a scenario from start to verdict.
+/// Runs a scenario from start to verdict, unless `interrupted` resolves before.
 ///
 /// # Errors
 /// [`RunError`]: there is no verdict. A run that does not do what was expected is none, it has the verdict *not held*.
-pub async fn run(options: RunOptions, watcher: &mut dyn Watcher) -> Result<Report, RunError> {
+pub async fn run(
+    options: RunOptions,
+    watcher: &mut dyn Watcher,
+    interrupted: impl Future<Output = ()>,
+) -> Result<Report, RunError> {
     watcher.phase("starting the desk");
     let world = &options.scenario.document.world.desk;
     let desk = DeskProcess::start(&options.program, &options.data.join("desk"), world).await?;
-    let left = hosted(&options, &desk, watcher).await;
+    let left = hosted(&options, &desk, watcher, interrupted).await;
     desk.stop().await;
     let left = left?;
     watcher.phase("judging");
@@ -191,6 +202,7 @@ async fn hosted(
     options: &RunOptions,
     desk: &DeskProcess,
     watcher: &mut dyn Watcher,
+    interrupted: impl Future<Output = ()>,
 ) -> Result<Left, RunError> {
     watcher.phase("starting the host and its nats-server");
     let mut of_host = HostOptions::new(&options.data);
@@ -199,7 +211,10 @@ async fn hosted(
     of_host.faults = all_faults(options);
     of_host.allow_faults = true;
     let host = Hosted::start(&options.program, of_host);
-    let left = with_host(options, &host, desk, watcher).await;
+    let left = tokio::select! {
+        left = with_host(options, &host, desk, watcher) => left,
+        () = interrupted => Err(RunError::Interrupted),
+    };
     host.stop().await;
     left
 }

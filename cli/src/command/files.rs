@@ -1,27 +1,25 @@
 //! Commands about files: the library's scenarios, schemas, starters, validation, completions. None needs a host.
 
-mod starter;
-
 use std::{fs, io::ErrorKind, path::Path};
 
 use clap::CommandFactory as _;
-use coppice_messages::ids::ToolName;
 use coppice_scenarios::{
     library::{self, Shelf, Source},
-    scenario::{Scenario, ScenarioError, ScenarioName},
+    scenario::{Scenario, ScenarioError},
 };
 use coppice_topology::{
     Diagnostic, Diagnostics,
     check::{self, FileKind},
     load::Position,
     schema::Kind,
+    starter::Starter,
 };
 use serde_json::json;
 
 use crate::{
     args::{
-        CheckArgs, Cli, CompletionsArgs, NewArgs, ScenariosArgs, ScenariosCommand, SchemaArgs,
-        SchemaKind,
+        CheckArgs, Cli, CompletionsArgs, NewArgs, NewKind, ScenariosArgs, ScenariosCommand,
+        SchemaArgs, SchemaKind,
     },
     failure::{Failure, Problem},
     out,
@@ -90,20 +88,14 @@ pub fn schema(args: &SchemaArgs) -> Result<(), Failure> {
 
 /// `coppice new`
 pub fn new(args: &NewArgs, json: bool) -> Result<(), Failure> {
-    let usable = match args.kind {
-        SchemaKind::Scenario => args.name.parse::<ScenarioName>().map(|_| ()),
-        SchemaKind::Tool => args.name.parse::<ToolName>().map(|_| ()),
-        // Their names are file names too: the same letters do.
-        SchemaKind::Topology | SchemaKind::Contract | SchemaKind::Model => {
-            args.name.parse::<ScenarioName>().map(|_| ())
-        }
+    let starter = match args.kind {
+        NewKind::Topology => Starter::Topology,
+        NewKind::Tool => Starter::Tool,
+        NewKind::Scenario => Starter::Scenario,
     };
-    usable.map_err(|error| Failure::Input(Problem::of(&error)))?;
-    let (folder, text) = starter::of(args.kind, &args.name);
-    let path = match folder {
-        Some(folder) => format!("{folder}/{}.yaml", args.name),
-        None => format!("{}.yaml", args.name),
-    };
+    let text = starter.text(&args.name);
+    let text = text.map_err(|error| Failure::Input(Problem::of(&error)))?;
+    let path = starter.path(&args.name);
     let path = Path::new(&path);
     let written = path
         .parent()

@@ -17,7 +17,7 @@ use coppice_scenarios::{
 };
 use coppice_store::clock;
 
-pub use self::faults::faults;
+pub use self::{faults::faults, print::invoked};
 use crate::{
     args::{BusArgs, Common, RunArgs},
     data,
@@ -87,21 +87,21 @@ async fn once(
         "{}: {} (seed {seed})",
         document.scenario, document.about
     ));
-    let run = runner::run(options, &mut live);
-    tokio::select! {
-        report = run => report.map_err(|error| failed(&error)),
-        interrupted = tokio::signal::ctrl_c() => Err(match interrupted {
-            // The host and the desk end with the pipes that this process holds.
-            Ok(()) => Failure::Environment(
-                Problem::new("interrupted").help(format!(
-                    "go on with: {} resume --data {}",
-                    print::invoked(),
-                    data.display()
-                )),
-            ),
-            Err(error) => Failure::environment(&error),
-        }),
-    }
+    let interrupted = async {
+        if tokio::signal::ctrl_c().await.is_err() {
+            // Without a handler Ctrl-C ends this process, and the host and the desk with it.
+            std::future::pending::<()>().await;
+        }
+    };
+    let report = runner::run(options, &mut live, interrupted).await;
+    report.map_err(|error| match error {
+        RunError::Interrupted => {
+            let (program, data) = (print::invoked(), data.display());
+            let go_on = format!("go on with: {program} resume --data {data}");
+            Failure::Environment(Problem::of(&error).help(go_on))
+        }
+        error => failed(&error),
+    })
 }
 
 fn failed(error: &RunError) -> Failure {

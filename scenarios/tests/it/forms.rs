@@ -1,9 +1,10 @@
 //! The schema and the starter of scenario files agree with the reader.
 
+use coppice_actors::faults::Fault;
 use coppice_messages::Value;
 use coppice_scenarios::{
     library::Source,
-    scenario::{Answer, Document, Expect, Fault, Scenario, Worlds},
+    scenario::{Answer, Document, Expect, Scenario, Worlds},
 };
 use coppice_topology::{load, schema::Kind, starter::Starter};
 use serde::de::DeserializeOwned;

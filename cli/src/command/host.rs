@@ -1,0 +1,53 @@
+//! Commands that need or start a host: `up`, `submit`, `resume`.
+
+mod resume;
+mod submit;
+mod up;
+
+use std::{collections::BTreeMap, path::Path};
+
+use coppice_scenarios::{
+    desk::World,
+    runner::{DeskProcess, DeskProcessError, HostedError, desk_directory},
+};
+
+pub use self::{resume::resume, submit::submit, up::up};
+use crate::{
+    failure::{Failure, Problem},
+    memo::Memo,
+};
+
+fn host_failed(error: &HostedError) -> Failure {
+    let problem = Problem::of(error);
+    if error.is_bad_input() {
+        Failure::Input(problem)
+    } else {
+        Failure::Environment(problem)
+    }
+}
+
+fn desk_failed(error: &DeskProcessError) -> Failure {
+    Failure::Environment(Problem::of(error))
+}
+
+/// The base URLs of tools, with the desk that belongs to the data directory, if one does.
+async fn endpoints(
+    program: &Path,
+    data: &Path,
+    given: &[(String, String)],
+    wanted: Option<World>,
+) -> Result<(BTreeMap<String, String>, Option<DeskProcess>), Failure> {
+    let mut endpoints: BTreeMap<String, String> = given.iter().cloned().collect();
+    let remembered = || Memo::read(data).and_then(|memo| memo.desk);
+    let Some(world) = wanted.or_else(remembered) else {
+        return Ok((endpoints, None));
+    };
+    if endpoints.contains_key("desk") {
+        return Ok((endpoints, None));
+    }
+    let desk = DeskProcess::start(program, &desk_directory(data), &world)
+        .await
+        .map_err(|error| desk_failed(&error))?;
+    endpoints.insert("desk".to_owned(), desk.url().to_owned());
+    Ok((endpoints, Some(desk)))
+}

@@ -1,0 +1,105 @@
+//! `coppice resume`: goes on with unfinished trees from what is recorded. What is recorded is never asked or done again.
+
+use coppice_actors::{
+    api::{ApiClient, ListRequest, RunStateFilter},
+    host::HostOptions,
+};
+use coppice_messages::ids::{RunId, TenantId};
+use coppice_scenarios::runner::Hosted;
+use serde_json::json;
+
+use super::{endpoints, host_failed};
+use crate::{
+    args::{Common, ResumeArgs},
+    command::run::program,
+    data,
+    failure::Failure,
+    out,
+    reach::{Reach, Way, failed},
+};
+
+/// `coppice resume`
+pub async fn resume(args: &ResumeArgs, common: &Common) -> Result<(), Failure> {
+    let data = data::to_read(common.data.as_deref())?;
+    let reach = Reach::of(data.clone()).await?;
+    let tenant = reach.tenant(args.tenant.as_ref());
+    let unfinished = unfinished(&reach, &tenant, args).await?;
+    if unfinished.is_empty() {
+        return ended(&[], common);
+    }
+    if let Way::Host(client) = &reach.way {
+        return wait(client, &tenant, &unfinished, common).await;
+    }
+    // Gives the directory to the host.
+    drop(reach);
+    let program = program()?;
+    let (endpoints, desk) = endpoints(&program, &data, &args.endpoints, None).await?;
+    let mut options = HostOptions::new(&data);
+    options.endpoints = endpoints;
+    let host = Hosted::start(&program, options);
+    let waited = async {
+        let client = host.client().await.map_err(|error| host_failed(&error))?;
+        tokio::select! {
+            waited = wait(&client, &tenant, &unfinished, common) => waited,
+            gone = host.gone() => Err(host_failed(&gone)),
+        }
+    };
+    let waited = waited.await;
+    host.stop().await;
+    if let Some(desk) = desk {
+        desk.stop().await;
+    }
+    waited
+}
+
+async fn unfinished(
+    reach: &Reach,
+    tenant: &TenantId,
+    args: &ResumeArgs,
+) -> Result<Vec<RunId>, Failure> {
+    if let Some(tree) = &args.tree {
+        let view = reach.get(tenant, &tree.root()).await?;
+        return Ok(if view.ended.is_some() {
+            Vec::new()
+        } else {
+            vec![tree.root()]
+        });
+    }
+    let request = ListRequest {
+        roots: true,
+        state: Some(RunStateFilter::Open),
+        ..ListRequest::default()
+    };
+    let open = reach.all(tenant, request).await?;
+    Ok(open.into_iter().map(|row| row.run).collect())
+}
+
+async fn wait(
+    client: &ApiClient,
+    tenant: &TenantId,
+    roots: &[RunId],
+    common: &Common,
+) -> Result<(), Failure> {
+    let mut views = Vec::new();
+    for root in roots {
+        eprintln!("going on with {root}");
+        let view = client.wait_ended(tenant, root).await.map_err(failed)?;
+        let reason = view.ended.as_ref().map(|ended| ended.reason.to_string());
+        views.push((root.clone(), reason.unwrap_or_else(|| "open".to_owned())));
+    }
+    ended(&views, common)
+}
+
+fn ended(views: &[(RunId, String)], common: &Common) -> Result<(), Failure> {
+    if common.json {
+        let row = |(tree, reason): &(RunId, String)| json!({ "tree": tree, "reason": reason });
+        return out::json(&views.iter().map(row).collect::<Vec<_>>());
+    }
+    if views.is_empty() {
+        return out::line("nothing is unfinished");
+    }
+    for (tree, reason) in views {
+        out::line(format!("{tree}: {reason}"))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,61 @@
+//! `coppice up`: a host until Ctrl-C, started again when it crashes.
+
+use std::fs;
+
+use coppice_actors::host::HostOptions;
+use coppice_scenarios::{desk::World, runner::Hosted};
+use serde_json::json;
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::{endpoints, host_failed};
+use crate::{
+    args::{Common, UpArgs},
+    command::run::{bus, invoked, program},
+    data,
+    failure::Failure,
+    out,
+};
+
+/// `coppice up`
+pub async fn up(args: &UpArgs, common: &Common) -> Result<(), Failure> {
+    let data = data::of_up(common.data.as_deref());
+    fs::create_dir_all(&data).map_err(|error| Failure::environment(&error))?;
+    let program = program()?;
+    let wanted = args.with_desk.then(World::default);
+    let (endpoints, desk) = endpoints(&program, &data, &args.endpoints, wanted).await?;
+    let mut options = HostOptions::new(&data);
+    options.bus = bus(&args.bus);
+    options.endpoints = endpoints;
+    let host = Hosted::start(&program, options);
+    let client = host.client().await.map_err(|error| host_failed(&error))?;
+    data::is_latest(&data);
+    let status = client.status().await.map_err(crate::reach::failed)?;
+    let shown = data.display().to_string();
+    if common.json {
+        out::json(&json!({ "data": shown, "host": status }))?;
+    } else {
+        let chosen = common
+            .data
+            .as_ref()
+            .map_or(String::new(), |_| format!(" --data {shown}"));
+        let program = invoked();
+        out::line(format!(
+            "the host is up in {shown} (process {}); Ctrl-C stops it. In another terminal:\n  \
+             {program} submit incident-comparison --input '{{\"request_id\": \"r-1\", \"incidents\": [\"incident_104\"]}}' --wait{chosen}\n  \
+             {program} status{chosen}\n  {program} events --follow{chosen}",
+            status.pid
+        ))?;
+    }
+    let mut terminate =
+        signal(SignalKind::terminate()).map_err(|error| Failure::environment(&error))?;
+    let gone = tokio::select! {
+        gone = host.gone() => Some(gone),
+        _interrupted = tokio::signal::ctrl_c() => None,
+        _terminated = terminate.recv() => None,
+    };
+    host.stop().await;
+    if let Some(desk) = desk {
+        desk.stop().await;
+    }
+    gone.map_or(Ok(()), |gone| Err(host_failed(&gone)))
+}

@@ -1,0 +1,106 @@
+//! `coppice log verify`: chains intact; log, stream and live state agree. Without a living host the stream is read by starting
+//! nats-server on its store; no actor is started, nothing is appended.
+
+use coppice_actors::{
+    api::{Compared, Finding, Law, VerifyReport, VerifyRequest},
+    inspect::Inspect,
+};
+use coppice_messages::ids::{InvalidId, TenantId};
+use coppice_store::{BusOptions, GuardCommand, Options, Store};
+
+use crate::{
+    args::Common,
+    command::look::{findings, none},
+    failure::{Failure, Problem},
+    out,
+    reach::{Reach, Way, failed, refused},
+};
+
+pub(super) async fn verify(common: &Common) -> Result<(), Failure> {
+    let reach = Reach::open(common.data.as_deref()).await?;
+    let tenant = reach.tenant(None);
+    let request = VerifyRequest::default();
+    let data = reach.data.clone();
+    let report = match reach.way {
+        Way::Host(client) => client.verify(&tenant, &request).await.map_err(failed)?,
+        Way::Log(opened) if data.join("nats").is_dir() => {
+            opened.close();
+            with_stream(&data, &tenant, &request).await?
+        }
+        Way::Log(opened) => {
+            let report = opened.inspect().verify(&tenant, &request);
+            report.map_err(|error| refused(&error))?
+        }
+    };
+    if common.json {
+        out::json(&report)?;
+    } else {
+        findings(&report.findings)?;
+        out::text(&said(&report))?;
+    }
+    none(&report.findings)
+}
+
+/// Opens the store, which starts the private nats-server on its own store, and holds the log against the stream.
+async fn with_stream(
+    data: &std::path::Path,
+    tenant: &TenantId,
+    request: &VerifyRequest,
+) -> Result<VerifyReport, Failure> {
+    let guard = GuardCommand::this_program().map_err(|error| Failure::environment(&error))?;
+    let host = format!("verify-{}", std::process::id())
+        .parse()
+        .map_err(|error: InvalidId| Failure::environment(&error))?;
+    let mut options = Options::new(data, host, BusOptions::Private { guard });
+    options.feed = false;
+    let store = Store::open(options)
+        .await
+        .map_err(|error| Failure::Environment(Problem::of(&error)))?;
+    let report = Inspect::new(store.log().clone()).verify(tenant, request);
+    let seen = store.verify_stream().await;
+    store.close().await;
+    let mut report = report.map_err(|error| refused(&error))?;
+    let seen = seen.map_err(|error| Failure::Environment(Problem::of(&error)))?;
+    report.stream = if seen.faults.is_empty() {
+        Compared::Equal(seen.commits)
+    } else {
+        Compared::Different
+    };
+    report
+        .findings
+        .extend(seen.faults.iter().map(|fault| Finding {
+            law: Law::Stream,
+            tenant: tenant.clone(),
+            run: None,
+            pos: None,
+            what: fault.to_string(),
+        }));
+    Ok(report)
+}
+
+fn said(report: &VerifyReport) -> String {
+    let compared = |compared: Compared, what: &str| match compared {
+        Compared::Equal(count) => format!("equal ({count} {what})"),
+        Compared::Different => "DIFFERENT".to_owned(),
+        Compared::Skipped => "not compared: no host lives".to_owned(),
+    };
+    format!(
+        "log     {}, {} commits, {} events, up to position {}\n\
+         live    {}\n\
+         stream  {}\n\
+         state   {}\n\
+         verified: {}\n",
+        compared(report.log, "chains"),
+        report.commits,
+        report.events,
+        report.pos,
+        compared(report.live, "runs awake"),
+        compared(report.stream, "commits"),
+        report.state.hex_prefix(16),
+        if report.findings.is_empty() {
+            "the log is whole"
+        } else {
+            "NOT whole"
+        },
+    )
+}

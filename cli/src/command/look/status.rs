@@ -1,0 +1,78 @@
+//! `coppice status`: how the host is, or what is left of it.
+
+use coppice_actors::api::{ListRequest, RunStateFilter, StatusReport};
+use serde_json::json;
+
+use crate::{
+    args::Common,
+    failure::Failure,
+    out,
+    reach::{Reach, Way, failed},
+};
+
+/// `coppice status`
+pub async fn status(common: &Common) -> Result<(), Failure> {
+    let reach = Reach::open(common.data.as_deref()).await?;
+    let tenant = reach.tenant(None);
+    let open = ListRequest {
+        state: Some(RunStateFilter::Open),
+        ..ListRequest::default()
+    };
+    let open = reach.all(&tenant, open).await?.len();
+    let data = reach.data.display().to_string();
+    match &reach.way {
+        Way::Host(client) => {
+            let status = client.status().await.map_err(failed)?;
+            if common.json {
+                return out::json(
+                    &json!({ "alive": true, "data": data, "open": open, "host": status }),
+                );
+            }
+            out::text(&alive(&status, open, &data))
+        }
+        Way::Log(opened) => {
+            let pos = opened.position()?;
+            if common.json {
+                return out::json(
+                    &json!({ "alive": false, "data": data, "open": open, "pos": pos }),
+                );
+            }
+            out::line(format!(
+                "no host runs in {data}; its log ends at position {pos}, {open} runs are unfinished{}",
+                if open > 0 {
+                    ": coppice resume goes on with them"
+                } else {
+                    ""
+                }
+            ))
+        }
+    }
+}
+
+fn alive(status: &StatusReport, open: usize, data: &str) -> String {
+    let degraded = if status.degraded.is_empty() {
+        "no".to_owned()
+    } else {
+        status.degraded.join("; ")
+    };
+    format!(
+        "host       {} (coppice {}, process {}) since {}\n\
+         data       {data}, realm {}\n\
+         degraded   {degraded}\n\
+         position   {} (stream {}), {} on their way\n\
+         runs       {open} open, {} awake\n\
+         feed       {} events dropped\n\
+         quarantine {} commits\n",
+        status.host,
+        status.version,
+        status.pid,
+        status.started_at,
+        status.realm,
+        status.pos,
+        status.stream,
+        status.waiting,
+        status.awake,
+        status.dropped,
+        status.quarantined,
+    )
+}
