@@ -6,4 +6,6 @@ if cargo nextest --version > /dev/null 2>&1; then
     exec cargo nextest run --locked "$@"
 fi
 echo "cargo-nextest is not installed: using cargo test" >&2
+# Examples are programs that tests start; nextest builds them by itself, cargo test --tests does not.
+cargo build --locked --workspace --examples
 exec cargo test --locked --tests "$@"

@@ -141,7 +141,11 @@ impl DataDir {
         let text = match fs::read_to_string(&path) {
             Ok(text) => text,
             Err(e) if e.kind() == io::ErrorKind::NotFound => {
-                return fs::write(&path, format!("{FORMAT}\n")).map_err(io_at(&path));
+                // As a whole or not at all: a directory whose format cannot be read is refused.
+                let fresh = self.root.join("format.new");
+                return fs::write(&fresh, format!("{FORMAT}\n"))
+                    .and_then(|()| fs::rename(&fresh, &path))
+                    .map_err(io_at(&path));
             }
             Err(e) => return Err(io_at(&path)(e)),
         };
