@@ -174,6 +174,18 @@ impl Driver {
         outputs
     }
 
+    /// Starts a run that is to be closed and not driven: nothing further is begun, what was under way is settled, and the run ends.
+    pub fn begin_closing(
+        &mut self,
+        why: String,
+        now: Timestamp,
+        blobs: &dyn Blobs,
+    ) -> Vec<Output> {
+        // Decided right after the claim and before any step.
+        self.mailbox.push_back(Command::GiveUp { why });
+        self.begin(now, blobs)
+    }
+
     /// Takes one input.
     pub fn handle(&mut self, input: Input, now: Timestamp, blobs: &dyn Blobs) -> Vec<Output> {
         let mut outputs = Vec::new();
