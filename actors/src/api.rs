@@ -4,6 +4,7 @@
 //! two NATS service headers say the same. Whoever has only the log uses [`crate::inspect`], which makes the same replies.
 
 mod client;
+mod feed;
 pub(crate) mod request;
 mod view;
 
@@ -12,7 +13,8 @@ use std::{fmt, str::FromStr};
 use serde::{Deserialize, Serialize};
 
 pub use self::{
-    client::{Address, ApiClient, ClientError, Feed},
+    client::{Address, ApiClient, ClientError},
+    feed::Feed,
     request::{
         AuditRequest, EventFilter, GetRequest, ListRequest, RunStateFilter, StartRequest,
         StatusRequest, TailRequest, TreeRequest, VerifyRequest,

@@ -40,6 +40,7 @@ use crate::{
     gateway::{GatewayOptions, ModelGateway},
     host::roots::{RootSupervisor, RootsMessage, StartRoot},
     inspect::Inspect,
+    limits::LAST_WORD_WAIT,
     schema::Schemas,
     services::{Awake, Services},
     timers::Timers,
@@ -283,6 +284,7 @@ impl Host {
         let said = tokio::select! {
             said = store.system_event(TenantId::host(), stopped) => said.map_err(|e| e.to_string()),
             fatal = store.fatal() => Err(fatal.to_string()),
+            () = clock::pause(LAST_WORD_WAIT) => Err("the recorder is silent".to_owned()),
         };
         if let Err(error) = said {
             tracing::warn!(error, "the stop of the host is not recorded");

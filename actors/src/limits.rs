@@ -52,3 +52,7 @@ pub const AGAIN_LONGEST: Duration = Duration::from_secs(2);
 pub const HOST_STOP_WAIT: Duration = Duration::from_secs(30);
 /// How often a client that waits for a run's end looks for itself, should the feed have missed it.
 pub const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// How long an actor may take to say its state; then its run is not compared.
+pub const LIVE_WAIT: Duration = Duration::from_secs(2);
+/// How long a stopping host tries to record that it stopped; a bus that is gone must not hold it up.
+pub const LAST_WORD_WAIT: Duration = Duration::from_secs(5);

@@ -93,6 +93,14 @@ impl Realm {
         format!("{}.event.{tenant}.{tree}.{run}.{kind}", self.prefix())
     }
 
+    /// The feed of a tenant, of one of its trees, or of one of its runs. The kind, which follows, has tokens of its own.
+    #[must_use]
+    pub fn events(&self, tenant: &TenantId, tree: Option<&TreeId>, run: Option<&RunId>) -> String {
+        let tree = tree.map_or("*", TreeId::as_str);
+        let run = run.map_or("*", RunId::as_str);
+        format!("{}.event.{tenant}.{tree}.{run}.>", self.prefix())
+    }
+
     /// Every event on the feed.
     #[must_use]
     pub fn all_events(&self) -> String {

@@ -2,16 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
-use async_nats::{Client, ConnectOptions, Subscriber};
+use async_nats::{Client, ConnectOptions};
 use coppice_messages::ids::{RunId, TenantId, TreeId};
 use coppice_store::{InvalidRealm, Realm, clock};
 use coppice_topology::tree::Frame;
-use futures::StreamExt as _;
 use serde::{Serialize, de::DeserializeOwned};
 use tokio::sync::Mutex;
 
 use super::{
-    ApiError, AuditReport, AuditRequest, Code, EventFilter, EventView, GetRequest, ListReply,
+    ApiError, AuditReport, AuditRequest, Code, EventFilter, Feed, GetRequest, ListReply,
     ListRequest, Refused, RunView, StartRequest, Started, StatusReport, StatusRequest, TailPage,
     TailRequest, TreeRequest, Verb, VerifyReport, VerifyRequest,
 };
@@ -275,28 +274,10 @@ impl ApiClient {
     /// [`ClientError`].
     pub async fn feed(&self, tenant: &TenantId, filter: &EventFilter) -> Result<Feed, ClientError> {
         let link = self.link.lock().await.clone();
-        let part = |given: Option<&str>| given.unwrap_or("*").to_owned();
-        // A kind has two tokens, and what is filtered beyond whole tokens is filtered here.
-        let subject = format!(
-            "coppice.v1.{}.event.{tenant}.{}.{}.>",
-            link.realm,
-            part(filter.tree.as_ref().map(TreeId::as_str)),
-            part(filter.run.as_ref().map(RunId::as_str)),
-        );
-        let failed = |e: &dyn std::fmt::Display| ClientError::Feed {
-            url: link.url.clone(),
-            said: e.to_string(),
-        };
-        let messages = link
-            .client
-            .subscribe(subject)
-            .await
-            .map_err(|e| failed(&e))?;
-        // The subscription stands once the server has answered something that was sent after it.
-        link.client.flush().await.map_err(|e| failed(&e))?;
-        Ok(Feed {
-            messages,
-            filter: filter.clone(),
+        let feed = Feed::subscribe(&link.client, &link.realm, tenant, filter).await;
+        feed.map_err(|said| ClientError::Feed {
+            url: link.url,
+            said,
         })
     }
 
@@ -408,31 +389,6 @@ fn wait_for(verb: Verb) -> std::time::Duration {
         Verb::Verify | Verb::Audit => ANSWER_WAIT * 30,
         Verb::Start | Verb::Get | Verb::List | Verb::Tree | Verb::Tail | Verb::Status => {
             ANSWER_WAIT
-        }
-    }
-}
-
-/// Recorded events, live.
-pub struct Feed {
-    messages: Subscriber,
-    filter: EventFilter,
-}
-
-impl Feed {
-    /// The next event; none when the connection is closed for good.
-    pub async fn next(&mut self) -> Option<EventView> {
-        loop {
-            let message = self.messages.next().await?;
-            let event: EventView = match serde_json::from_slice(&message.payload) {
-                Ok(event) => event,
-                Err(error) => {
-                    tracing::warn!(%error, "an event on the feed cannot be read");
-                    continue;
-                }
-            };
-            if self.filter.takes(&event.tree, &event.run, &event.kind) {
-                return Some(event);
-            }
         }
     }
 }

@@ -14,9 +14,9 @@ use coppice_messages::{
         run,
         system::{self, FaultInjected},
     },
-    ids::{EffectKey, ToolName},
+    ids::{EffectKey, RunId, TenantId, ToolName},
 };
-use coppice_store::{FaultHooks, Store, SystemEventError, clock};
+use coppice_store::{FaultHooks, LogReader, ReadError, Store, SystemEventError, clock};
 use tokio::sync::Notify;
 
 use super::{
@@ -140,12 +140,16 @@ impl Faults {
         loop {
             let notes = self.known().book.to_append();
             for note in notes {
-                let fact = system::Event::FaultInjected(FaultInjected {
+                let fact = FaultInjected {
                     address: note.address,
                     run: Some(note.run),
                     noted_at: note.noted_at,
-                });
-                store.system_event(note.tenant, fact).await?;
+                };
+                // The host may have died between the chain and the book.
+                if !has(store.log(), &note.tenant, &fact)? {
+                    let fact = system::Event::FaultInjected(fact);
+                    store.system_event(note.tenant, fact).await?;
+                }
                 self.known().book.appended(1)?;
             }
             self.noted.notified().await;
@@ -210,9 +214,32 @@ impl FaultHooks for Faults {
     }
 }
 
+/// Whether a tenant's system chain has this fact.
+fn has(log: &LogReader, tenant: &TenantId, fact: &FaultInjected) -> Result<bool, ReadError> {
+    for recorded in log.chain(tenant, &RunId::system()) {
+        let commit = Commit::decode(&recorded?.bytes);
+        let events = commit.into_iter().flat_map(|commit| commit.events);
+        let mut facts = events.filter_map(|entry| match entry.event {
+            Event::System(system::Event::FaultInjected(found)) => Some(found),
+            _ => None,
+        });
+        if facts.any(|found| found == *fact) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// Why a noted fault was not appended.
 #[derive(Debug, thiserror::Error)]
 pub enum AppendError {
+    /// The chain cannot be read.
+    #[error("the system chain cannot be read")]
+    Read(
+        #[from]
+        #[source]
+        ReadError,
+    ),
     /// To the chain.
     #[error("a noted fault was not appended to the system chain")]
     Chain(

@@ -23,13 +23,16 @@ use crate::{
         VerifyReport, VerifyRequest,
     },
     inspect::{Inspect, Live, with_causes},
-    limits::{FINDINGS_MAX, MESSAGE_BYTES_MAX},
+    limits::{FINDINGS_MAX, LIVE_WAIT, MESSAGE_BYTES_MAX},
     run::Message,
     services::Services,
 };
 
 /// Name of the service, as `nats micro ls` shows it.
 const SERVICE: &str = "coppice";
+
+/// Where replies go. A request names the place, and elsewhere a reply could be an order to somebody who trusts this host.
+const INBOX: &str = "_INBOX";
 
 /// What answering needs; cheap to clone.
 #[derive(Clone)]
@@ -81,6 +84,11 @@ pub(super) async fn start(api: Api) -> Result<JoinHandle<()>, HostError> {
 
 impl Api {
     async fn answer(self, verb: Verb, request: Request) {
+        let place = request.message.reply.as_deref().unwrap_or_default();
+        if !place.starts_with(INBOX) {
+            tracing::warn!(%verb, place, "a request whose reply would not go to an inbox is not answered");
+            return;
+        }
         let reply = self.reply(verb, &request).await;
         let (body, headers) = match reply {
             Ok(body) if body.len() <= MESSAGE_BYTES_MAX => (body, HeaderMap::new()),
@@ -183,8 +191,8 @@ impl Api {
         }
         let mut live = Vec::new();
         for (run, told) in asked {
-            // An actor that ends meanwhile says nothing; its chain does.
-            if let Ok((head, state)) = told.await {
+            // An actor that ends meanwhile, or stands still on purpose, says nothing; its chain does.
+            if let Ok(Ok((head, state))) = tokio::time::timeout(LIVE_WAIT, told).await {
                 live.push(Live { run, head, state });
             }
         }

@@ -183,19 +183,26 @@ impl Incarnation {
 
     /// The first thing an actor does, under supervision.
     pub async fn begin(&mut self) -> Result<(), RunError> {
-        match self.begin.take() {
-            Some(Begin::Open(opened)) => {
+        let give_up = self.give_up.clone();
+        match (self.begin.take(), give_up) {
+            (Some(Begin::Open(opened)), None) => self.told(Command::Open(opened, None)).await,
+            (Some(Begin::Open(opened)), Some(why)) => {
                 self.told(Command::Open(opened, None)).await?;
+                self.told(Command::GiveUp { why }).await
             }
-            Some(Begin::Again) | None => {
-                let outputs = self.driver.begin(clock::now(), &self.blobs);
-                self.carry_out(outputs).await?;
+            (Some(Begin::Again) | None, give_up) => {
+                let outputs = self.begin_again(give_up);
+                self.carry_out(outputs).await
             }
         }
-        if let Some(why) = self.give_up.clone() {
-            self.told(Command::GiveUp { why }).await?;
+    }
+
+    fn begin_again(&mut self, give_up: Option<String>) -> Vec<Output> {
+        let now = clock::now();
+        match give_up {
+            Some(why) => self.driver.begin_closing(why, now, &self.blobs),
+            None => self.driver.begin(now, &self.blobs),
         }
-        Ok(())
     }
 
     async fn told(&mut self, command: Command) -> Result<(), RunError> {
@@ -305,7 +312,7 @@ impl Incarnation {
             return Err(RunError::Refused { why });
         };
         self.driver = again(&self.services, folded, ClaimReason::Restart);
-        let outputs = self.driver.begin(clock::now(), &self.blobs);
+        let outputs = self.begin_again(self.give_up.clone());
         // Bounded by FOLDS_MAX.
         Box::pin(self.carry_out(outputs)).await
     }

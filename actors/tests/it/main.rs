@@ -1,10 +1,17 @@
 //! The host, its actors and their ports against the real nats-server, the real log and real sockets.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "a helper of a test fails the test as the test itself would"
+)]
+
 mod broker;
 mod faults;
 mod gateway;
 mod host;
+mod looking;
 mod outside;
 mod recorder;
+mod supervision;
 mod support;
 mod world;

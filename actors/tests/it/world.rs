@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
+    sync::watch,
 };
 
 #[derive(Default)]
@@ -20,6 +21,8 @@ struct Held {
 pub struct World {
     pub url: String,
     held: Arc<Mutex<Held>>,
+    /// Whether requests to make a ticket are answered.
+    open: watch::Sender<bool>,
 }
 
 impl World {
@@ -28,6 +31,7 @@ impl World {
         let world = Self {
             url: format!("http://{}", listener.local_addr().unwrap()),
             held: Arc::default(),
+            open: watch::Sender::new(true),
         };
         let serving = world.clone();
         tokio::spawn(async move {
@@ -36,6 +40,16 @@ impl World {
             }
         });
         world
+    }
+
+    /// From now on makes tickets and does not answer.
+    pub fn hold(&self) {
+        self.open.send_replace(false);
+    }
+
+    /// Answers again.
+    pub fn release(&self) {
+        self.open.send_replace(true);
     }
 
     /// How many tickets there are.
@@ -52,6 +66,10 @@ impl World {
         let mut bytes = Vec::new();
         while let Some((head, body)) = read(&mut stream, &mut bytes).await {
             let answer = self.answer(&head, &body).to_string();
+            if head.starts_with("POST") {
+                let mut open = self.open.subscribe();
+                open.wait_for(|open| *open).await.unwrap();
+            }
             let text = format!(
                 "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{answer}",
                 answer.len()
