@@ -65,6 +65,9 @@ pub enum Command {
     /// Go on with unfinished trees from what is recorded, and wait for their end
     Resume(ResumeArgs),
     /// How the host is
+    #[command(after_help = "Examples:
+  coppice status
+  coppice status --json | jq .host.degraded")]
     Status,
     /// List runs
     Ls(LsArgs),
@@ -77,7 +80,13 @@ pub enum Command {
     /// Print how any NATS client connects
     Env(EnvArgs),
     /// Verify, rebuild or measure the log
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "Examples:
+  coppice log verify
+  coppice log rebuild TREE
+  coppice log stats --json"
+    )]
     Log(LogCommand),
     /// List the evidence that a tree did not leave
     Audit(AuditArgs),
@@ -88,7 +97,11 @@ pub enum Command {
     /// Validate files without running anything
     Check(CheckArgs),
     /// Measure
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "Examples:
+  coppice bench loop"
+    )]
     Bench(BenchCommand),
     /// Print the completions of a shell
     Completions(CompletionsArgs),
@@ -183,6 +196,8 @@ pub enum BenchCommand {
   coppice bench loop --concurrency 64 --json")]
     Loop(BenchLoopArgs),
     /// Everything that can be measured
+    #[command(after_help = "Examples:
+  coppice bench all --json")]
     All(BenchLoopArgs),
 }
 

@@ -7,6 +7,7 @@
 use std::{
     fs::{self, File},
     io,
+    os::unix::fs::DirBuilderExt as _,
     path::{Path, PathBuf},
 };
 
@@ -46,7 +47,8 @@ pub fn of_run(given: Option<&Path>, scenario: &str) -> Result<PathBuf, Failure> 
             format!("-{nth}")
         };
         let path = runs.join(format!("{time}-{scenario}{again}"));
-        match fs::create_dir(&path) {
+        // What a run records is nobody else's to read.
+        match fs::DirBuilder::new().mode(0o700).create(&path) {
             Ok(()) => break path,
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => nth += 1,
             Err(error) => return Err(unusable(&path, &error)),
@@ -64,7 +66,11 @@ fn unusable(path: &Path, error: &io::Error) -> Failure {
 /// Lets `.coppice/latest` lead to a directory, if it lies in `.coppice`: other directories are named by whoever chose them.
 pub fn is_latest(path: &Path) {
     let root = Path::new(ROOT);
-    let Ok(below) = path.strip_prefix(root) else {
+    // As they are on the disk: what was given may itself lead through `latest`.
+    let (Ok(real), Ok(real_root)) = (fs::canonicalize(path), fs::canonicalize(root)) else {
+        return;
+    };
+    let Ok(below) = real.strip_prefix(real_root) else {
         return;
     };
     let target = if below.as_os_str().is_empty() {

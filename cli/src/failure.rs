@@ -58,6 +58,21 @@ impl Problem {
         Self::new(message)
     }
 
+    /// For programs: a message is always there.
+    fn as_data(&self) -> Self {
+        let places = || Diagnostics(self.diagnostics.clone()).to_string();
+        let message = if self.message.is_empty() {
+            places()
+        } else {
+            self.message.clone()
+        };
+        Self {
+            message,
+            help: self.help.clone(),
+            diagnostics: self.diagnostics.clone(),
+        }
+    }
+
     /// The same, and what to do.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Self {
@@ -94,7 +109,7 @@ impl Failure {
         };
         if json {
             // Should nobody read it, stderr and the exit code still say it.
-            let _told = out::json(&serde_json::json!({ "error": problem }));
+            let _told = out::json(&serde_json::json!({ "error": problem.as_data() }));
         }
         eprint!("{problem}");
     }

@@ -9,7 +9,7 @@ use coppice_messages::ids::{TenantId, TreeId};
 use coppice_scenarios::{desk::World, runner::Watcher};
 use coppice_topology::tree::{Frame, State, TextOptions};
 
-use crate::{memo::Memo, out};
+use crate::{data, memo::Memo, out};
 
 /// Columns of a terminal that does not say how many it has.
 const WIDTH: usize = 100;
@@ -63,7 +63,7 @@ impl Live {
         }
     }
 
-    /// Also remembers in a data directory what runs there.
+    /// Also remembers in a data directory what runs there, once it does, and makes it the latest.
     #[must_use]
     pub fn remembering(mut self, data: PathBuf, desk: World) -> Self {
         self.memo = Some((data, desk));
@@ -108,13 +108,14 @@ impl Watcher for Live {
     }
 
     fn started(&mut self, tenant: &TenantId, tree: &TreeId) {
-        if let Some((data, desk)) = &self.memo {
+        if let Some((directory, desk)) = &self.memo {
             let memo = Memo {
                 tenant: tenant.clone(),
                 tree: Some(tree.clone()),
                 desk: Some(desk.clone()),
             };
-            memo.write(data);
+            memo.write(directory);
+            data::is_latest(directory);
         }
         self.say(&format!("tree {tree}"));
     }

@@ -203,11 +203,19 @@ pub fn refused(error: &ApiError) -> Failure {
 }
 
 fn unopened(error: &OpenLogError) -> Failure {
+    match error {
+        OpenLogError::Directory(error) => unusable(error),
+        _ => Failure::Environment(Problem::of(error)),
+    }
+}
+
+/// A data directory that cannot be used, as whose fault it is.
+pub fn unusable(error: &DataDirError) -> Failure {
     let problem = Problem::of(error);
     match error {
-        OpenLogError::Directory(
-            DataDirError::NewerFormat { .. } | DataDirError::UnknownFormat { .. },
-        ) => Failure::Input(problem),
+        DataDirError::NewerFormat { .. } | DataDirError::UnknownFormat { .. } => {
+            Failure::Input(problem)
+        }
         _ => Failure::Environment(problem),
     }
 }

@@ -22,7 +22,7 @@ use coppice_actors::{
     host::{BusChoice, HostOptions},
 };
 use coppice_messages::ids::{ClientKey, InvalidId, TenantId, TreeId};
-use coppice_store::{Log, OpenLogError, ReadError, clock};
+use coppice_store::{DataDir, DataDirError, Log, OpenLogError, ReadError, clock};
 use coppice_topology::tree::Frame;
 
 pub use self::{
@@ -75,6 +75,9 @@ pub trait Watcher: Send {
 /// Why there is no verdict.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
+    /// The data directory cannot be used.
+    #[error(transparent)]
+    Data(#[from] DataDirError),
     /// The desk.
     #[error(transparent)]
     Desk(#[from] DeskProcessError),
@@ -125,6 +128,10 @@ impl RunError {
     pub fn is_bad_input(&self) -> bool {
         match self {
             Self::Met { .. } | Self::Key(_) | Self::Release(_) => true,
+            Self::Data(error) => matches!(
+                error,
+                DataDirError::NewerFormat { .. } | DataDirError::UnknownFormat { .. }
+            ),
             Self::Host(error) => error.is_bad_input(),
             Self::Client(ClientError::Refused(error)) => error.code.status() / 100 == 4,
             Self::Interrupted
@@ -168,6 +175,7 @@ pub async fn run(
     watcher: &mut dyn Watcher,
     interrupted: impl Future<Output = ()>,
 ) -> Result<Report, RunError> {
+    can_be_used(&options.data)?;
     watcher.phase("starting the desk");
     let world = &options.scenario.document.world.desk;
     let desk = DeskProcess::start(&options.program, &options.data.join("desk"), world).await?;
@@ -302,6 +310,15 @@ async fn noted(options: &RunOptions, client: &ApiClient, tenant: &TenantId) {
     };
     // In vain or not, the verdict reads the log.
     let _waited = tokio::time::timeout(NOTED_WAIT, all_there).await;
+}
+
+/// Refuses a data directory that another process owns or a newer build wrote, before anything is started in it.
+///
+/// # Errors
+/// [`DataDirError`].
+pub fn can_be_used(data: &Path) -> Result<(), DataDirError> {
+    // Given back at once: it is the host's to take.
+    DataDir::create_or_take(data).map(drop)
 }
 
 /// The directory of a desk below a data directory.

@@ -1,7 +1,7 @@
 //! Commands that read what is recorded: from the host while it lives, else from the log.
 
 use clap::{Args, Subcommand};
-use coppice_messages::ids::{RunId, TenantId, TreeId};
+use coppice_messages::ids::{InvalidId, RunId, TenantId, TreeId};
 
 /// One tree of one tenant.
 #[derive(Debug, Clone, Args)]
@@ -9,7 +9,7 @@ pub struct TreeChoice {
     /// The tree [default: the latest]
     pub tree: Option<TreeId>,
     /// Whose tree it is
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = tenant)]
     pub tenant: Option<TenantId>,
 }
 
@@ -20,7 +20,7 @@ pub struct TreeChoice {
   coppice ls --label team=support --open")]
 pub struct LsArgs {
     /// Only of this tenant [default: of all]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = tenant)]
     pub tenant: Option<TenantId>,
     /// Only of this tree
     #[arg(long, value_name = "TREE")]
@@ -37,6 +37,15 @@ pub struct LsArgs {
     /// Only the roots of trees
     #[arg(long)]
     pub roots: bool,
+}
+
+/// Also `_host`, whose chain has the facts of the host itself.
+fn tenant(given: &str) -> Result<TenantId, InvalidId> {
+    let host = TenantId::host();
+    if given == host.as_str() {
+        return Ok(host);
+    }
+    given.parse()
 }
 
 pub(super) fn label(given: &str) -> Result<(String, String), String> {
@@ -56,7 +65,7 @@ pub struct ShowArgs {
     /// A run or a tree [default: the latest tree]
     pub run: Option<RunId>,
     /// Whose run it is
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = tenant)]
     pub tenant: Option<TenantId>,
 }
 
@@ -96,7 +105,7 @@ pub struct EventsArgs {
     #[arg(long)]
     pub follow: bool,
     /// Whose events [default: the latest tree's tenant]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = tenant)]
     pub tenant: Option<TenantId>,
 }
 
@@ -116,16 +125,19 @@ pub struct EnvArgs {
 
 /// `coppice log`
 #[derive(Debug, Subcommand)]
-#[command(after_help = "Examples:
-  coppice log verify
-  coppice log rebuild TREE
-  coppice log stats --json")]
 pub enum LogCommand {
     /// Whether chains are intact, and log, stream and live state agree
+    #[command(after_help = "Examples:
+  coppice log verify
+  coppice log verify --data /var/lib/coppice --json")]
     Verify,
     /// Rebuild the state of every run from its events; nothing is called, nothing appended
+    #[command(after_help = "Examples:
+  coppice log rebuild TREE")]
     Rebuild(RebuildArgs),
     /// How much there is of what
+    #[command(after_help = "Examples:
+  coppice log stats --json | jq .kinds")]
     Stats,
 }
 

@@ -8,13 +8,14 @@ use std::{collections::BTreeMap, path::Path};
 
 use coppice_scenarios::{
     desk::World,
-    runner::{DeskProcess, DeskProcessError, HostedError, desk_directory},
+    runner::{DeskProcess, DeskProcessError, HostedError, can_be_used, desk_directory},
 };
 
 pub use self::{resume::resume, submit::submit, up::up};
 use crate::{
     failure::{Failure, Problem},
     memo::Memo,
+    reach::unusable,
 };
 
 fn host_failed(error: &HostedError) -> Failure {
@@ -37,6 +38,7 @@ async fn endpoints(
     given: &[(String, String)],
     wanted: Option<World>,
 ) -> Result<(BTreeMap<String, String>, Option<DeskProcess>), Failure> {
+    can_be_used(data).map_err(|error| unusable(&error))?;
     let mut endpoints: BTreeMap<String, String> = given.iter().cloned().collect();
     let remembered = || Memo::read(data).and_then(|memo| memo.desk);
     let Some(world) = wanted.or_else(remembered) else {

@@ -23,6 +23,7 @@ use crate::{
     data,
     failure::{Failure, Problem},
     live::Live,
+    memo::Memo,
     out,
 };
 
@@ -72,7 +73,6 @@ async fn once(
 ) -> Result<Report, Failure> {
     let document = &scenario.document;
     let data = data::of_run(given, document.scenario.as_str())?;
-    data::is_latest(&data);
     let mut live = Live::new().remembering(data.clone(), document.world.desk.clone());
     let options = RunOptions {
         program: program()?,
@@ -94,6 +94,10 @@ async fn once(
         }
     };
     let report = runner::run(options, &mut live, interrupted).await;
+    if report.is_err() && given.is_none() && Memo::read(&data).is_none() {
+        // Nothing ever ran there.
+        discard(&data)?;
+    }
     report.map_err(|error| match error {
         RunError::Interrupted => {
             let (program, data) = (print::invoked(), data.display());

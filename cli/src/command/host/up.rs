@@ -3,6 +3,7 @@
 use std::fs;
 
 use coppice_actors::host::HostOptions;
+use coppice_messages::ids::TenantId;
 use coppice_scenarios::{desk::World, runner::Hosted};
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
@@ -13,6 +14,7 @@ use crate::{
     command::run::{bus, invoked, program},
     data,
     failure::Failure,
+    memo::Memo,
     out,
 };
 
@@ -22,6 +24,15 @@ pub async fn up(args: &UpArgs, common: &Common) -> Result<(), Failure> {
     fs::create_dir_all(&data).map_err(|error| Failure::environment(&error))?;
     let program = program()?;
     let wanted = args.with_desk.then(World::default);
+    if args.with_desk {
+        // So that a later resume finds the desk again.
+        let memo = Memo {
+            tenant: TenantId::default_tenant(),
+            tree: None,
+            desk: wanted.clone(),
+        };
+        memo.write(&data);
+    }
     let (endpoints, desk) = endpoints(&program, &data, &args.endpoints, wanted).await?;
     let mut options = HostOptions::new(&data);
     options.bus = bus(&args.bus);

@@ -1,0 +1,152 @@
+//! A host that stays: looking at it while it lives and after, killing it, going on.
+
+use serde_json::{Value, json};
+
+use crate::support::{Place, number, signal, text};
+
+const INPUT: &str = r#"{"request_id": "r-9", "incidents": ["incident_104", "incident_119"]}"#;
+
+/// What every reading command says, in the same words whether a host lives or not.
+fn looked_at(place: &Place, tree: &str) -> Value {
+    let json = |arguments: &[&str]| place.run(arguments).json(0);
+    let audit = json(&["audit", tree, "--json"]);
+    assert_eq!(audit.pointer("/findings"), Some(&json!([])));
+    json!({
+        "ls": json(&["ls", "--json"]),
+        "show": json(&["show", tree, "--json"]),
+        "watch": json(&["watch", "--once", tree, "--json"]),
+        "rebuild": json(&["log", "rebuild", tree, "--json"]),
+        "audit": audit,
+        "events": place.run(&["events", "--tree", tree, "--json"]).good().lines().collect::<Vec<_>>(),
+    })
+}
+
+#[test]
+fn the_same_is_seen_through_the_living_host_and_in_the_log_that_it_left() {
+    let place = Place::new();
+    let up = place.up();
+    let submitted = [
+        "submit",
+        "incident-comparison",
+        "--input",
+        INPUT,
+        "--key",
+        "k-1",
+        "--wait",
+        "--json",
+    ];
+    let submitted = place.run(&submitted).json(0);
+    let tree = text(&submitted, "/started/tree").to_owned();
+    assert_eq!(text(&submitted, "/run/ended/reason"), "succeeded");
+    let again = place.run(&[
+        "submit",
+        "incident-comparison",
+        "--input",
+        INPUT,
+        "--key",
+        "k-1",
+        "--json",
+    ]);
+    assert_eq!(again.json(0).pointer("/met"), Some(&json!(true)));
+
+    let alive = looked_at(&place, &tree);
+    let status = place.run(&["status", "--json"]).json(0);
+    assert_eq!(status.pointer("/alive"), Some(&json!(true)));
+    assert_eq!(status.pointer("/host/degraded"), Some(&json!([])));
+    let verified = place.run(&["log", "verify", "--json"]).json(0);
+    assert!(verified.pointer("/stream/equal").is_some(), "{verified}");
+    up.stop();
+
+    assert_eq!(looked_at(&place, &tree), alive);
+    let status = place.run(&["status", "--json"]).json(0);
+    assert_eq!(status.pointer("/alive"), Some(&json!(false)));
+    let verified = place.run(&["log", "verify", "--json"]).json(0);
+    assert!(verified.pointer("/stream/equal").is_some(), "{verified}");
+    assert_eq!(verified.pointer("/findings"), Some(&json!([])));
+}
+
+#[test]
+fn a_host_that_is_killed_from_outside_is_started_again_and_its_tree_goes_on() {
+    let place = Place::new();
+    let up = place.up();
+    let before = place.run(&["status", "--json"]).json(0);
+    let pid = number(&before, "/host/pid");
+    let submitted = place.run(&["submit", "incident-comparison", "--input", INPUT, "--json"]);
+    let tree = text(&submitted.json(0), "/tree").to_owned();
+    signal("KILL", u32::try_from(pid).expect("a process id"));
+    // Whoever looks meanwhile waits for the host, or finds the log while it is away.
+    let ended = place.run(&["events", "--tree", &tree, "--kind", "run.opened", "--json"]);
+    assert!([0, 3].contains(&ended.code), "{}", ended.stderr);
+    up.stop();
+    let resumed = place.run(&["resume", &tree, "--json"]).json(0);
+    let rows = resumed.as_array().expect("a list");
+    assert!(
+        rows.iter().all(|row| text(row, "/reason") == "succeeded"),
+        "{resumed}"
+    );
+    let view = place.run(&["show", &tree, "--json"]).json(0);
+    assert_eq!(text(&view, "/run/ended/reason"), "succeeded");
+    let landed = [
+        "events",
+        "--tree",
+        &tree,
+        "--kind",
+        "check.passed",
+        "--json",
+    ];
+    assert!(place.run(&landed).good().lines().count() >= 2);
+    assert_eq!(
+        place
+            .run(&["audit", &tree, "--json"])
+            .json(0)
+            .pointer("/findings"),
+        Some(&json!([]))
+    );
+}
+
+#[test]
+fn an_interrupted_run_is_gone_on_with_and_ends_as_it_should() {
+    let place = Place::new();
+    let slow = place
+        .run(&["scenarios", "show", "fan-out-join"])
+        .good()
+        .replace("latency_ms: 20", "latency_ms: 1500");
+    place.write("slow.yaml", &slow);
+    let mut run = place
+        .command(&["run", "slow.yaml", "--data", "d"])
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("the program can be started");
+    let stderr = run.stderr.take().expect("it is piped");
+    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(stderr));
+    let started = lines.find_map(|line| line.ok()?.strip_prefix("tree ").map(str::to_owned));
+    let tree = started.expect("the tree is named when it was started");
+    signal("INT", run.id());
+    let rest: Vec<String> = lines.map_while(Result::ok).collect();
+    assert_eq!(run.wait().expect("it ends").code(), Some(3));
+    assert!(
+        rest.iter().any(|line| line.contains("resume --data d")),
+        "{rest:?}"
+    );
+
+    let resumed = place.run(&["resume", "--data", "d", "--json"]).json(0);
+    assert_eq!(resumed, json!([{ "tree": tree, "reason": "succeeded" }]));
+}
+
+#[test]
+fn the_environment_for_other_clients_is_that_of_a_watcher_unless_asked_otherwise() {
+    let place = Place::new();
+    let up = place.up();
+    let env = place.run(&["env"]);
+    assert!(
+        env.good().starts_with("export NATS_URL='nats://watcher:"),
+        "{}",
+        env.stdout
+    );
+    let context = place.run(&["env", "--nats-context", "--operator"]).json(0);
+    assert_eq!(text(&context, "/user"), "operator");
+    up.stop();
+    let gone = place.run(&["env"]);
+    assert_eq!(gone.code, 3);
+    assert!(gone.stderr.contains("no host runs"), "{}", gone.stderr);
+}
