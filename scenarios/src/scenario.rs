@@ -182,6 +182,7 @@ impl Scenario {
                 .into());
         }
         let release = release::of(&loaded, &source)?;
+        release::check_input(&loaded, &release)?;
         let answer_schema = release::answer_schema(&loaded, &source)?;
         Ok(Self {
             document: loaded.value,

@@ -1,5 +1,6 @@
 //! The release that a scenario runs: its topology, found or written out, with the models that the scenario puts in.
 
+use coppice_actors::schema::Schemas;
 use coppice_messages::ids::AgentName;
 use coppice_topology::{
     Bundle, Diagnostic, Diagnostics, DocumentKind, Documents as _, bundle,
@@ -30,6 +31,22 @@ pub(super) fn of(scenario: &Loaded<Document>, source: &Source) -> Result<Bundle,
     let bytes = with_models(scenario, &topology)?;
     let shelf = Shelf::new(topology.directory.clone());
     Ok(bundle(&topology.file, &bytes, &shelf)?)
+}
+
+/// Holds the scenario's input against the topology's schema of it.
+pub(super) fn check_input(scenario: &Loaded<Document>, release: &Bundle) -> Result<(), Diagnostic> {
+    let Some(schema) = &release.plan.input_schema else {
+        return Ok(());
+    };
+    let checked = Schemas::new().check(schema, &scenario.value.input);
+    checked.map_err(|mismatch| {
+        let steps = mismatch.path.split('/').skip(1);
+        let path: Vec<&str> = std::iter::once("input").chain(steps).collect();
+        scenario.at_value(&path, mismatch.to_string()).help(format!(
+            "the topology {} says what its input looks like",
+            release.plan.name
+        ))
+    })
 }
 
 /// The bytes of the schema that the answer must meet.
