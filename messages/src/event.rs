@@ -109,6 +109,8 @@ macro_rules! catalogue {
 catalogue! {
     "run.opened" 1 => Run(run::Event::Opened), Box<run::Opened>;
     "run.claimed" 1 => Run(run::Event::Claimed), run::Claimed;
+    "run.cancel_requested" 1 => Run(run::Event::CancelRequested), run::CancelRequested;
+    "run.cancel_settled" 1 => Run(run::Event::CancelSettled), run::CancelSettled;
     "run.ended" 1 => Run(run::Event::Ended), run::Ended;
     "node.started" 1 => Node(node::Event::Started), node::Started;
     "node.ended" 1 => Node(node::Event::Ended), node::Ended;
@@ -119,6 +121,7 @@ catalogue! {
     "child.returned" 1 => Child(child::Event::Returned), child::Returned;
     "child.rejected" 1 => Child(child::Event::Rejected), child::Rejected;
     "child.settled" 1 => Child(child::Event::Settled), child::Settled;
+    "result.late" 1 => Run(run::Event::Late), run::Late;
     "join.opened" 1 => Join(join::Event::Opened), join::Opened;
     "join.decided" 1 => Join(join::Event::Decided), join::Decided;
     "model.asked" 1 => Model(model::Event::Asked), model::Asked;

@@ -114,6 +114,20 @@ impl Children {
         self.unsettled == 0
     }
 
+    /// Whether a child is at work, dead or about to be closed.
+    pub(crate) fn any_live(&self) -> bool {
+        self.groups.values().any(|group| group.live > 0)
+    }
+
+    /// Children that wait for a place.
+    pub(crate) fn queued(&self) -> impl Iterator<Item = (&RunId, &Child)> {
+        self.groups.values().flat_map(|group| &group.queue).filter_map(|id| self.all.get_key_value(id))
+    }
+
+    pub(crate) fn with_stage(&self, stage: impl Fn(&Stage) -> bool) -> impl Iterator<Item = (&RunId, &Child)> {
+        self.all.iter().filter(move |(_, child)| stage(&child.stage))
+    }
+
     /// How many children have been made.
     pub(crate) fn count(&self) -> u32 {
         u32::try_from(self.all.len()).unwrap_or(u32::MAX)
@@ -414,8 +428,13 @@ impl State {
         let Some(child) = self.children.all.get_mut(&settled.child) else {
             return;
         };
-        child.stage = Stage::Settled;
-        child.outcome.get_or_insert(SlotOutcome::Unreachable);
+        let was = std::mem::replace(&mut child.stage, Stage::Settled);
+        let queued = was == Stage::Queued;
+        child.outcome.get_or_insert(if queued {
+            SlotOutcome::Skipped
+        } else {
+            SlotOutcome::Unreachable
+        });
         let (slot, granted) = (
             child.delegated.slot.clone(),
             child.delegated.envelope.budget().clone(),
@@ -428,8 +447,13 @@ impl State {
             return;
         };
         group.settled += 1;
+        if queued {
+            group.queue.retain(|waiting| *waiting != settled.child);
+            return;
+        }
         group.live = group.live.saturating_sub(1);
-        if let Some(next) = group.queue.pop_front() {
+        let next = if self.lifecycle.cancel.is_some() { None } else { group.queue.pop_front() };
+        if let Some(next) = next {
             group.live += 1;
             self.touch_child(&next, touched, |child| child.stage = Stage::Live);
         }

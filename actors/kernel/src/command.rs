@@ -5,7 +5,7 @@ use coppice_messages::{
     event::{
         effect::{Receipt, ResultCheck, Source},
         model::Proposal,
-        run::{Opened, Reason},
+        run::{CancelRequested, CancelSettled, Opened, Reason},
     },
     ids::{EffectKey, NodeName, RunId, SchemaName},
 };
@@ -51,6 +51,10 @@ pub enum Command {
         /// Panic message, or "killed".
         why: String,
     },
+    /// Stop, and everything below; repeating it changes nothing.
+    Cancel(CancelRequested),
+    /// What became of everything below the cancel, read from the log once all of it is quiet.
+    Receipt(Box<CancelSettled>),
     /// Time moved on.
     Tick,
     /// Stop for good: the supervisor will not start this run again.

@@ -20,6 +20,9 @@ impl State {
                 Ok(vec![Event::Run(run::Event::Opened(opened))])
             };
         }
+        if let (Some(_), Command::Effect { key, outcome, .. }) = (self.ended(), &command) {
+            return self.decide_late(*key, outcome);
+        }
         if let Some(ended) = self.ended() {
             return Err(Refusal::AlreadyEnded(ended.reason));
         }
@@ -41,6 +44,8 @@ impl State {
             Command::Check { node, check, seen } => self.decide_check(&node, check, seen, turn),
             Command::ChildEnded(end) => self.decide_child_ended(*end),
             Command::ChildCrashed { child, why } => self.decide_crashed(&child, why, turn),
+            Command::Cancel(requested) => Ok(self.decide_cancel(requested)),
+            Command::Receipt(receipt) => self.decide_receipt(*receipt),
             Command::Tick => Ok(Vec::new()),
             Command::GiveUp { why } if self.lifecycle.closing.is_none() => {
                 Ok(self.fail_all("crashed", &why))

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use coppice_messages::{
     Digest, Timestamp,
-    event::{child::Delegated, effect::Intended, model::Asked},
+    event::{child::Delegated, effect::Intended, model::Asked, run::CancelRequested},
     ids::{EffectKey, NodeName, RunId},
 };
 
@@ -24,6 +24,8 @@ pub enum Duty {
     Check(NodeName, CheckId),
     /// A child: to be started, or its end to be reported.
     Child(RunId),
+    /// The receipt of a cancel that began here.
+    Receipt,
 }
 
 /// What must now happen outside.
@@ -65,6 +67,13 @@ pub enum Obligation {
         restarts: u32,
         /// The supervisor gave it up: it is to be closed, not driven.
         give_up: Option<String>,
+        /// It is to be told that it is cancelled, and why.
+        cancel: Option<CancelRequested>,
+    },
+    /// Read from the log what became of everything below this run since its cancel.
+    Receipt {
+        /// When the cancel was recorded.
+        since: Timestamp,
     },
 }
 
@@ -77,7 +86,7 @@ impl Obligation {
             | Self::Send { .. }
             | Self::Reconcile { .. }
             | Self::Check { .. } => true,
-            Self::Await { .. } => false,
+            Self::Await { .. } | Self::Receipt { .. } => false,
         }
     }
 }
@@ -86,6 +95,9 @@ impl State {
     /// What is owed under this name now.
     #[must_use]
     pub fn obligation(&self, duty: &Duty) -> Option<Obligation> {
+        if self.ended().is_some() {
+            return self.owed_after_end(duty);
+        }
         if !self.is_open() {
             return None;
         }
@@ -94,6 +106,7 @@ impl State {
             Duty::Effect(key) => self.owed_effect(key),
             Duty::Check(node, check) => self.owed_check(node, *check),
             Duty::Child(child) => self.owed_child(child),
+            Duty::Receipt => self.owed_receipt(),
         }
     }
 
@@ -107,7 +120,8 @@ impl State {
             .into_iter()
             .map(|(node, check)| Duty::Check(node, check));
         let children = self.children.ids().map(Duty::Child);
-        let duties = models.chain(effects).chain(checks).chain(children);
+        let receipt = std::iter::once(Duty::Receipt);
+        let duties = models.chain(effects).chain(checks).chain(children).chain(receipt);
         duties
             .filter_map(|duty| self.obligation(&duty).map(|obligation| (duty, obligation)))
             .collect()
@@ -159,7 +173,27 @@ impl State {
             commit: child.commit,
             restarts: child.restarts,
             give_up,
+            cancel: self.cancel_of_child(),
         })
+    }
+
+    /// What a cancelled run tells its children.
+    fn cancel_of_child(&self) -> Option<CancelRequested> {
+        let cancel = self.lifecycle.cancel.as_ref()?;
+        let from = Some(cancel.requested.from.clone().unwrap_or_else(|| self.run.clone()));
+        Some(CancelRequested { from, ..cancel.requested.clone() })
+    }
+
+    fn owed_receipt(&self) -> Option<Obligation> {
+        let since = self.lifecycle.cancel.as_ref()?.at;
+        self.receipt_is_due().then_some(Obligation::Receipt { since })
+    }
+
+    /// A doubt outlives the run: it is still found out.
+    fn owed_after_end(&self, duty: &Duty) -> Option<Obligation> {
+        let Duty::Effect(key) = duty else { return None };
+        let effect = self.effects.get(key).filter(|effect| effect.status == Status::Unknown)?;
+        Some(Obligation::Reconcile { intended: effect.intended.clone() })
     }
 
     /// Whether everything that must not be left behind is over: calls, effects, children.

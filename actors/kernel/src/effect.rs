@@ -107,6 +107,11 @@ impl Effects {
         }
     }
 
+    /// Nothing is on its way.
+    pub(crate) fn none_sent(&self) -> bool {
+        !self.0.values().any(|effect| effect.status == Status::Open)
+    }
+
     /// Nothing is on its way, and nothing is unclear that looking up can clear.
     pub(crate) fn none_open(&self) -> bool {
         !self

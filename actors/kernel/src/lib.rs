@@ -7,6 +7,7 @@
 #![warn(clippy::wildcard_enum_match_arm)]
 
 mod agent;
+mod cancel;
 mod check;
 mod child;
 pub mod command;

@@ -12,6 +12,8 @@ use coppice_messages::{
 use serde::Serialize;
 
 use crate::{
+    cancel::Cancelling,
+    duty::Duty,
     effect::Status,
     state::{Meta, State, Turn},
 };
@@ -21,6 +23,7 @@ use crate::{
 pub struct Lifecycle {
     pub(crate) opened: Option<Box<Opened>>,
     pub(crate) closing: Option<Closing>,
+    pub(crate) cancel: Option<Cancelling>,
     pub(crate) ended: Option<Ended>,
 }
 
@@ -52,18 +55,26 @@ impl Closing {
 }
 
 impl State {
-    pub(crate) fn evolve_run(&mut self, event: &run::Event, _: Meta) {
+    pub(crate) fn evolve_run(&mut self, event: &run::Event, meta: Meta, touched: &mut Vec<Duty>) {
         match event {
             run::Event::Opened(opened) => {
                 self.account = Account::open(opened.envelope.budget().clone());
                 self.lifecycle.opened = Some(opened.clone());
             }
             run::Event::Claimed(_) => {}
+            run::Event::CancelRequested(requested) => self.evolve_cancel_requested(requested, meta, touched),
+            run::Event::CancelSettled(_) => {
+                if let Some(cancel) = &mut self.lifecycle.cancel {
+                    cancel.settled = true;
+                }
+                touched.push(Duty::Receipt);
+            }
             run::Event::Ended(ended) => self.lifecycle.ended = Some(ended.clone()),
+            run::Event::Late(late) => self.evolve_late(late, touched),
         }
     }
 
-    pub(crate) fn evolve_budget(&mut self, event: &budget::Event) {
+    pub(crate) fn evolve_budget(&mut self, event: &budget::Event, touched: &mut Vec<Duty>) {
         let budget::Event::Exhausted(exhausted) = event;
         let message = format!(
             "{}: {} needed, {} left",
@@ -74,6 +85,7 @@ impl State {
             class: exhausted.dimension.to_string(),
             message,
         });
+        self.touch_checks(touched);
     }
 
     /// A failed node closes the run, unless a join gathers its failure.
@@ -86,6 +98,18 @@ impl State {
     /// The first reason stands.
     fn close(&mut self, closing: Closing) {
         self.lifecycle.closing.get_or_insert(closing);
+    }
+
+    /// A cancel stands before every other reason: its result is always `cancelled`.
+    pub(crate) fn close_cancelled(&mut self, message: String, touched: &mut Vec<Duty>) {
+        let class = "requested".to_owned();
+        self.lifecycle.closing = Some(Closing { reason: Reason::Cancelled, class, message });
+        self.touch_checks(touched);
+    }
+
+    /// A closing run makes no check any more.
+    fn touch_checks(&self, touched: &mut Vec<Duty>) {
+        touched.extend(self.check_names().into_iter().map(|(node, check)| Duty::Check(node, check)));
     }
 
     /// First events of a new incarnation: the claim, and what it makes of everything that was under way.
@@ -106,7 +130,7 @@ impl State {
         let Some(closing) = &self.lifecycle.closing else {
             return Vec::new();
         };
-        if !self.is_quiet() {
+        if self.is_cancelling() || !self.is_quiet() {
             return Vec::new();
         }
         let in_doubt = self.in_doubt();

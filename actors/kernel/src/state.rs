@@ -231,14 +231,14 @@ impl State {
         self.epoch = meta.epoch;
         self.last_at = meta.at;
         match event {
-            Event::Run(event) => self.evolve_run(event, meta),
+            Event::Run(event) => self.evolve_run(event, meta, touched),
             Event::Node(event) => self.evolve_node(event, meta, touched),
             Event::Child(event) => self.evolve_child(event, meta, touched),
             Event::Join(event) => self.evolve_join(event),
             Event::Model(event) => self.evolve_model(event, meta, touched),
             Event::Effect(event) => self.evolve_effect(event, meta, touched),
             Event::Check(event) => self.evolve_check(event, meta, touched),
-            Event::Budget(event) => self.evolve_budget(event),
+            Event::Budget(event) => self.evolve_budget(event, touched),
             Event::Timer(event) => self.evolve_timer(event),
             Event::System(_) | Event::Unrecognised { .. } => {}
         }
@@ -338,7 +338,7 @@ impl State {
             return None;
         }
         if self.lifecycle.closing.is_some() {
-            return self.children.due();
+            return [self.children.due(), self.cancel_due()].into_iter().flatten().min();
         }
         let dues = [
             self.deadline(),

@@ -10,6 +10,7 @@ use crate::{
     digest::Digest,
     ids::{AgentName, EffectKey, HostId, RunId, SlotName, ToolName},
     payload::Payload,
+    units::Millis,
 };
 
 /// What happened to the run as a whole.
@@ -19,8 +20,14 @@ pub enum Event {
     Opened(Box<Opened>),
     /// A new incarnation drives it.
     Claimed(Claimed),
+    /// Somebody wants it stopped.
+    CancelRequested(CancelRequested),
+    /// What became of everything below it: recorded where the cancel began, just before the end.
+    CancelSettled(CancelSettled),
     /// It is over.
     Ended(Ended),
+    /// Something came after the end; inert.
+    Late(Late),
 }
 
 /// First event of every run's chain.
@@ -88,6 +95,57 @@ pub enum ClaimReason {
     Restart,
     /// Another host was lost.
     Failover,
+}
+
+/// Somebody wants the run stopped. Repeating it changes nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CancelRequested {
+    /// Who asked: a principal, or the parent.
+    pub by: String,
+    /// Why.
+    pub why: String,
+    /// The ancestor from which it came down; absent where it began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<RunId>,
+}
+
+/// The cancel receipt (`spec/delegation.md` 6).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CancelSettled {
+    /// Descendants that recorded the cancel themselves.
+    pub acknowledged: u32,
+    /// Descendants that their supervisor closed.
+    pub killed: u32,
+    /// Descendants whose chain could not be extended.
+    pub unreachable: u32,
+    /// Descendants that had ended before the cancel reached them.
+    pub ended_before: u32,
+    /// Effects of the subtree that landed after the request.
+    pub effects_landed: u32,
+    /// Effects of the subtree that were not sent.
+    pub effects_not_sent: u32,
+    /// Effects of the subtree whose outcome nobody knows.
+    pub effects_in_doubt: u32,
+    /// From the request to the last event of a descendant.
+    pub quiet_after: Millis,
+    /// Steps spent in the subtree after the request.
+    pub steps_after: u64,
+    /// Tokens spent in the subtree after the request.
+    pub tokens_after: u64,
+    /// Every descendant with what became of it: a list of `{run, path, fate}`.
+    pub descendants: Payload,
+}
+
+/// Something came after the end. It moves no budget and starts nothing.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Late {
+    /// The effect in doubt that it settles.
+    pub key: EffectKey,
+    /// Whether the effect happened.
+    pub happened: bool,
+    /// The proof or result, when it happened.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<Payload>,
 }
 
 /// The terminal event; a chain has at most one.

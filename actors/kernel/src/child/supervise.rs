@@ -96,9 +96,11 @@ impl State {
 
     /// Children whose backoff is over.
     pub(crate) fn advance_supervision(&self, turn: &Turn<'_>) -> Vec<Event> {
+        // A cancel reaches a child only through its actor, so it waits for no backoff.
+        let at_once = self.is_cancelling();
         let due = |id: &&RunId| {
             let stage = self.children.get(id).map(|child| &child.stage);
-            matches!(stage, Some(Stage::Crashed { restart_at: Some(at) }) if *at <= turn.now)
+            matches!(stage, Some(Stage::Crashed { restart_at: Some(at) }) if at_once || *at <= turn.now)
         };
         let restart = |id: &RunId| {
             let nth = self.children.get(id).map_or(1, |child| child.restarts + 1);

@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use coppice_messages::{
     Millis, Spent,
-    event::effect::{self, Intended, LostCall, ReconciledOutcome, Unknown},
+    event::{
+        effect::{self, Intended, LostCall, ReconciledOutcome, ResultCheck, Unknown},
+        run::Late,
+    },
     ids::EffectKey,
 };
 
@@ -100,6 +103,17 @@ impl State {
         self.agents
             .acting(&intended.node, intended.call, intended.key);
         touched.push(Duty::Effect(intended.key));
+    }
+
+    /// The doubt is over; the account of an ended run does not move.
+    pub(crate) fn evolve_late(&mut self, late: &Late, touched: &mut Vec<Duty>) {
+        if let Some(effect) = self.effects.0.get_mut(&late.key) {
+            effect.status = match &late.value {
+                Some(value) => Status::Landed { value: value.clone(), result: ResultCheck::Ok },
+                None => Status::Withdrawn { why: "it did not happen".to_owned() },
+            };
+        }
+        touched.push(Duty::Effect(late.key));
     }
 
     fn evolve_unknown(&mut self, unknown: &Unknown, touched: &mut Vec<Duty>) {

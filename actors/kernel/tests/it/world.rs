@@ -570,6 +570,7 @@ impl World {
                 seq,
                 commit,
                 give_up,
+                cancel,
                 ..
             } => {
                 let child = delegated.envelope.run().clone();

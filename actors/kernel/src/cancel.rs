@@ -1,0 +1,139 @@
+//! Cancel: recorded, handed down, bounded by a grace time, and settled with a receipt where it began (`spec/delegation.md` 6).
+
+use coppice_messages::{
+    Event, Millis, Timestamp,
+    event::{
+        child::{self, GivenUp, Settled},
+        effect,
+        run::{self, CancelRequested, CancelSettled, Ended, Reason},
+    },
+};
+use serde::Serialize;
+
+use crate::{
+    child::Stage,
+    command::Refusal,
+    duty::Duty,
+    limits::{CANCEL_GRACE_MS, SLICE_CHILDREN},
+    state::{Meta, State, Turn},
+};
+
+/// The cancel that is under way.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Cancelling {
+    pub(crate) requested: CancelRequested,
+    pub(crate) at: Timestamp,
+    pub(crate) settled: bool,
+}
+
+impl Cancelling {
+    /// When requests under way are given up.
+    fn grace_ends(&self) -> Timestamp {
+        self.at.plus(Millis(CANCEL_GRACE_MS))
+    }
+}
+
+impl State {
+    pub(crate) fn decide_cancel(&self, requested: CancelRequested) -> Vec<Event> {
+        if self.lifecycle.cancel.is_some() {
+            return Vec::new();
+        }
+        vec![Event::Run(run::Event::CancelRequested(requested))]
+    }
+
+    pub(crate) fn decide_receipt(&self, receipt: CancelSettled) -> Result<Vec<Event>, Refusal> {
+        if self.receipt_is_due() {
+            Ok(vec![Event::Run(run::Event::CancelSettled(receipt))])
+        } else {
+            Err(Refusal::NotOpen("a cancel receipt".to_owned()))
+        }
+    }
+
+    pub(crate) fn evolve_cancel_requested(&mut self, requested: &CancelRequested, meta: Meta, touched: &mut Vec<Duty>) {
+        let message = format!("{}: {}", requested.by, requested.why);
+        self.lifecycle.cancel = Some(Cancelling { requested: requested.clone(), at: meta.at, settled: false });
+        self.close_cancelled(message, touched);
+        touched.extend(self.children.ids().map(Duty::Child));
+        touched.push(Duty::Receipt);
+    }
+
+    pub(crate) fn is_cancelling(&self) -> bool {
+        self.lifecycle.cancel.is_some()
+    }
+
+    /// Whether everything is quiet but for the receipt. The cancel's root alone gives one.
+    pub(crate) fn receipt_is_due(&self) -> bool {
+        let here = |cancel: &Cancelling| cancel.requested.from.is_none() && !cancel.settled;
+        self.lifecycle.cancel.as_ref().is_some_and(here) && self.is_quiet_for_cancel()
+    }
+
+    /// Doubts outlive a cancelled run; everything else is over.
+    fn is_quiet_for_cancel(&self) -> bool {
+        self.agents.none_asking() && self.effects.none_sent() && self.children.all_settled()
+    }
+
+    /// When something of the cancel falls due.
+    pub(crate) fn cancel_due(&self) -> Option<Timestamp> {
+        let cancel = self.lifecycle.cancel.as_ref()?;
+        let sent = (!self.effects.none_sent()).then(|| cancel.grace_ends());
+        let live = self.children.any_live().then(|| self.children_must_be_over(cancel));
+        [sent, live].into_iter().flatten().min()
+    }
+
+    /// Each level below has the grace time once.
+    fn children_must_be_over(&self, cancel: &Cancelling) -> Timestamp {
+        let levels = self.opened().map_or(1, |opened| u64::from(opened.envelope.held().depth_left) + 1);
+        cancel.at.plus(Millis(CANCEL_GRACE_MS.saturating_mul(levels + 1)))
+    }
+
+    pub(crate) fn advance_cancel(&self, turn: &Turn<'_>) -> Vec<Event> {
+        let Some(cancel) = &self.lifecycle.cancel else { return Vec::new() };
+        let withdrawn: Vec<Event> = self.withdraw_queued().chain(self.claim_models()).chain(self.give_up_reads()).collect();
+        if !withdrawn.is_empty() {
+            return withdrawn;
+        }
+        if turn.now >= cancel.grace_ends() && !self.effects.none_sent() {
+            return self.claim_effects().collect();
+        }
+        if turn.now >= self.children_must_be_over(cancel) && self.children.any_live() {
+            return self.kill_live().collect();
+        }
+        if self.is_quiet_for_cancel() && (cancel.requested.from.is_some() || cancel.settled) {
+            return vec![self.end_cancelled()];
+        }
+        Vec::new()
+    }
+
+    /// Children that never started: their grant comes back whole.
+    fn withdraw_queued(&self) -> impl Iterator<Item = Event> {
+        self.children.queued().take(SLICE_CHILDREN as usize).map(|(id, child)| {
+            let (charged, returned) = (coppice_messages::Spent::default(), child.delegated.envelope.budget().clone());
+            Event::Child(child::Event::Settled(Settled { child: id.clone(), charged, returned }))
+        })
+    }
+
+    fn kill_live(&self) -> impl Iterator<Item = Event> {
+        let live = self.children.with_stage(|stage| *stage == Stage::Live);
+        live.take(SLICE_CHILDREN as usize).map(|(id, _)| {
+            let why = "it did not end within the grace time of its cancel".to_owned();
+            Event::Child(child::Event::GivenUp(GivenUp { child: id.clone(), why }))
+        })
+    }
+
+    fn give_up_reads(&self) -> impl Iterator<Item = Event> {
+        self.claim_effects().filter(|event| matches!(event, Event::Effect(effect::Event::Lost(_))))
+    }
+
+    fn end_cancelled(&self) -> Event {
+        let closing = self.lifecycle.closing.as_ref();
+        Event::Run(run::Event::Ended(Ended {
+            reason: Reason::Cancelled,
+            class: None,
+            message: closing.map(|closing| closing.message.clone()).unwrap_or_default(),
+            answer: None,
+            evidence: Vec::new(),
+            usage: self.account.used.clone(),
+            in_doubt: self.in_doubt(),
+        }))
+    }
+}
