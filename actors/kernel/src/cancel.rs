@@ -49,12 +49,20 @@ impl State {
         }
     }
 
-    pub(crate) fn evolve_cancel_requested(&mut self, requested: &CancelRequested, meta: Meta, touched: &mut Vec<Duty>) {
+    pub(crate) fn evolve_cancel_requested(
+        &mut self,
+        requested: &CancelRequested,
+        meta: Meta,
+        touched: &mut Vec<Duty>,
+    ) {
         let message = format!("{}: {}", requested.by, requested.why);
-        self.lifecycle.cancel = Some(Cancelling { requested: requested.clone(), at: meta.at, settled: false });
+        self.lifecycle.cancel = Some(Cancelling {
+            requested: requested.clone(),
+            at: meta.at,
+            settled: false,
+        });
         self.close_cancelled(message, touched);
         touched.extend(self.children.ids().map(Duty::Child));
-        touched.push(Duty::Receipt);
     }
 
     pub(crate) fn is_cancelling(&self) -> bool {
@@ -76,19 +84,32 @@ impl State {
     pub(crate) fn cancel_due(&self) -> Option<Timestamp> {
         let cancel = self.lifecycle.cancel.as_ref()?;
         let sent = (!self.effects.none_sent()).then(|| cancel.grace_ends());
-        let live = self.children.any_live().then(|| self.children_must_be_over(cancel));
+        let live = self
+            .children
+            .any_live()
+            .then(|| self.children_must_be_over(cancel));
         [sent, live].into_iter().flatten().min()
     }
 
     /// Each level below has the grace time once.
     fn children_must_be_over(&self, cancel: &Cancelling) -> Timestamp {
-        let levels = self.opened().map_or(1, |opened| u64::from(opened.envelope.held().depth_left) + 1);
-        cancel.at.plus(Millis(CANCEL_GRACE_MS.saturating_mul(levels + 1)))
+        let levels = self
+            .opened()
+            .map_or(1, |opened| u64::from(opened.envelope.held().depth_left) + 1);
+        cancel
+            .at
+            .plus(Millis(CANCEL_GRACE_MS.saturating_mul(levels + 1)))
     }
 
     pub(crate) fn advance_cancel(&self, turn: &Turn<'_>) -> Vec<Event> {
-        let Some(cancel) = &self.lifecycle.cancel else { return Vec::new() };
-        let withdrawn: Vec<Event> = self.withdraw_queued().chain(self.claim_models()).chain(self.give_up_reads()).collect();
+        let Some(cancel) = &self.lifecycle.cancel else {
+            return Vec::new();
+        };
+        let withdrawn: Vec<Event> = self
+            .withdraw_queued()
+            .chain(self.claim_models())
+            .chain(self.give_up_reads())
+            .collect();
         if !withdrawn.is_empty() {
             return withdrawn;
         }
@@ -106,22 +127,36 @@ impl State {
 
     /// Children that never started: their grant comes back whole.
     fn withdraw_queued(&self) -> impl Iterator<Item = Event> {
-        self.children.queued().take(SLICE_CHILDREN as usize).map(|(id, child)| {
-            let (charged, returned) = (coppice_messages::Spent::default(), child.delegated.envelope.budget().clone());
-            Event::Child(child::Event::Settled(Settled { child: id.clone(), charged, returned }))
-        })
+        self.children
+            .queued()
+            .take(SLICE_CHILDREN as usize)
+            .map(|(id, child)| {
+                let (charged, returned) = (
+                    coppice_messages::Spent::default(),
+                    child.delegated.envelope.budget().clone(),
+                );
+                Event::Child(child::Event::Settled(Settled {
+                    child: id.clone(),
+                    charged,
+                    returned,
+                }))
+            })
     }
 
     fn kill_live(&self) -> impl Iterator<Item = Event> {
         let live = self.children.with_stage(|stage| *stage == Stage::Live);
         live.take(SLICE_CHILDREN as usize).map(|(id, _)| {
             let why = "it did not end within the grace time of its cancel".to_owned();
-            Event::Child(child::Event::GivenUp(GivenUp { child: id.clone(), why }))
+            Event::Child(child::Event::GivenUp(GivenUp {
+                child: id.clone(),
+                why,
+            }))
         })
     }
 
     fn give_up_reads(&self) -> impl Iterator<Item = Event> {
-        self.claim_effects().filter(|event| matches!(event, Event::Effect(effect::Event::Lost(_))))
+        self.claim_effects()
+            .filter(|event| matches!(event, Event::Effect(effect::Event::Lost(_))))
     }
 
     fn end_cancelled(&self) -> Event {
@@ -129,7 +164,9 @@ impl State {
         Event::Run(run::Event::Ended(Ended {
             reason: Reason::Cancelled,
             class: None,
-            message: closing.map(|closing| closing.message.clone()).unwrap_or_default(),
+            message: closing
+                .map(|closing| closing.message.clone())
+                .unwrap_or_default(),
             answer: None,
             evidence: Vec::new(),
             usage: self.account.used.clone(),

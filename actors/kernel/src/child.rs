@@ -121,11 +121,19 @@ impl Children {
 
     /// Children that wait for a place.
     pub(crate) fn queued(&self) -> impl Iterator<Item = (&RunId, &Child)> {
-        self.groups.values().flat_map(|group| &group.queue).filter_map(|id| self.all.get_key_value(id))
+        self.groups
+            .values()
+            .flat_map(|group| &group.queue)
+            .filter_map(|id| self.all.get_key_value(id))
     }
 
-    pub(crate) fn with_stage(&self, stage: impl Fn(&Stage) -> bool) -> impl Iterator<Item = (&RunId, &Child)> {
-        self.all.iter().filter(move |(_, child)| stage(&child.stage))
+    pub(crate) fn with_stage(
+        &self,
+        stage: impl Fn(&Stage) -> bool,
+    ) -> impl Iterator<Item = (&RunId, &Child)> {
+        self.all
+            .iter()
+            .filter(move |(_, child)| stage(&child.stage))
     }
 
     /// How many children have been made.
@@ -452,7 +460,11 @@ impl State {
             return;
         }
         group.live = group.live.saturating_sub(1);
-        let next = if self.lifecycle.cancel.is_some() { None } else { group.queue.pop_front() };
+        let next = if self.lifecycle.cancel.is_some() {
+            None
+        } else {
+            group.queue.pop_front()
+        };
         if let Some(next) = next {
             group.live += 1;
             self.touch_child(&next, touched, |child| child.stage = Stage::Live);

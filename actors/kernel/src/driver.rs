@@ -85,7 +85,7 @@ pub enum Output {
     Arm(Timestamp),
     /// A command changed nothing.
     Refuse(Refusal),
-    /// The run is over and recorded.
+    /// The run is over and recorded. What is still in hand are doubts that outlive it.
     Ended,
     /// Stop driving: the state must be folded again.
     Stop {
@@ -105,6 +105,7 @@ pub struct Driver {
     touched: Vec<Duty>,
     in_hand: BTreeMap<Duty, Obligation>,
     armed: Option<Timestamp>,
+    announced: bool,
     stopped: bool,
 }
 
@@ -122,6 +123,7 @@ impl Driver {
             touched: Vec::new(),
             in_hand: BTreeMap::new(),
             armed: None,
+            announced: false,
             stopped: false,
         }
     }
@@ -154,6 +156,11 @@ impl Driver {
     pub fn begin(&mut self, now: Timestamp, blobs: &dyn Blobs) -> Vec<Output> {
         let mut outputs = Vec::new();
         if self.state.ended().is_some() {
+            // Only doubts outlive a run; their answers are recorded behind a claim when they come.
+            for (duty, obligation) in self.state.owed() {
+                self.hand_out(duty, obligation, &mut outputs);
+            }
+            self.announced = true;
             outputs.push(Output::Ended);
             return outputs;
         }
@@ -229,9 +236,19 @@ impl Driver {
                 }
             }
         }
-        if self.state.ended().is_some() {
-            let dropped = std::mem::take(&mut self.in_hand);
-            outputs.extend(dropped.into_keys().map(Output::Drop));
+        if self.state.ended().is_some() && !self.announced {
+            self.announced = true;
+            let state = &self.state;
+            let over: Vec<Duty> = self
+                .in_hand
+                .keys()
+                .filter(|duty| state.obligation(duty).is_none())
+                .cloned()
+                .collect();
+            for duty in over {
+                self.in_hand.remove(&duty);
+                outputs.push(Output::Drop(duty));
+            }
             outputs.push(Output::Ended);
         }
     }
@@ -283,15 +300,17 @@ impl Driver {
     /// Whether this incarnation is about to do more than wait. It records its claim before, so that what a dead one had under way is settled
     /// as lost or unknown first.
     fn has_to_act(&self, turn: &Turn<'_>) -> bool {
-        self.mailbox
+        let told = self
+            .mailbox
             .iter()
-            .any(|command| !matches!(command, Command::Tick))
-            || self
-                .state
+            .any(|command| !matches!(command, Command::Tick));
+        let owes = || {
+            self.state
                 .owed()
                 .iter()
                 .any(|(_, obligation)| obligation.acts())
-            || !self.state.advance(turn).is_empty()
+        };
+        told || (self.state.ended().is_none() && (owes() || !self.state.advance(turn).is_empty()))
     }
 
     fn advance(&mut self, gathered: &mut Gathered, turn: &Turn<'_>) {
@@ -411,6 +430,8 @@ fn cause_of(command: &Command) -> Option<Cause> {
         | Command::Effect { .. }
         | Command::Check { .. }
         | Command::ChildCrashed { .. }
+        | Command::Cancel(_)
+        | Command::Receipt(_)
         | Command::Tick
         | Command::GiveUp { .. } => None,
     }

@@ -121,7 +121,11 @@ impl State {
             .map(|(node, check)| Duty::Check(node, check));
         let children = self.children.ids().map(Duty::Child);
         let receipt = std::iter::once(Duty::Receipt);
-        let duties = models.chain(effects).chain(checks).chain(children).chain(receipt);
+        let duties = models
+            .chain(effects)
+            .chain(checks)
+            .chain(children)
+            .chain(receipt);
         duties
             .filter_map(|duty| self.obligation(&duty).map(|obligation| (duty, obligation)))
             .collect()
@@ -180,20 +184,35 @@ impl State {
     /// What a cancelled run tells its children.
     fn cancel_of_child(&self) -> Option<CancelRequested> {
         let cancel = self.lifecycle.cancel.as_ref()?;
-        let from = Some(cancel.requested.from.clone().unwrap_or_else(|| self.run.clone()));
-        Some(CancelRequested { from, ..cancel.requested.clone() })
+        let from = Some(
+            cancel
+                .requested
+                .from
+                .clone()
+                .unwrap_or_else(|| self.run.clone()),
+        );
+        Some(CancelRequested {
+            from,
+            ..cancel.requested.clone()
+        })
     }
 
     fn owed_receipt(&self) -> Option<Obligation> {
         let since = self.lifecycle.cancel.as_ref()?.at;
-        self.receipt_is_due().then_some(Obligation::Receipt { since })
+        self.receipt_is_due()
+            .then_some(Obligation::Receipt { since })
     }
 
     /// A doubt outlives the run: it is still found out.
     fn owed_after_end(&self, duty: &Duty) -> Option<Obligation> {
         let Duty::Effect(key) = duty else { return None };
-        let effect = self.effects.get(key).filter(|effect| effect.status == Status::Unknown)?;
-        Some(Obligation::Reconcile { intended: effect.intended.clone() })
+        let effect = self
+            .effects
+            .get(key)
+            .filter(|effect| effect.status == Status::Unknown)?;
+        Some(Obligation::Reconcile {
+            intended: effect.intended.clone(),
+        })
     }
 
     /// Whether everything that must not be left behind is over: calls, effects, children.

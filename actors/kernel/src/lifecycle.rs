@@ -62,12 +62,13 @@ impl State {
                 self.lifecycle.opened = Some(opened.clone());
             }
             run::Event::Claimed(_) => {}
-            run::Event::CancelRequested(requested) => self.evolve_cancel_requested(requested, meta, touched),
+            run::Event::CancelRequested(requested) => {
+                self.evolve_cancel_requested(requested, meta, touched)
+            }
             run::Event::CancelSettled(_) => {
                 if let Some(cancel) = &mut self.lifecycle.cancel {
                     cancel.settled = true;
                 }
-                touched.push(Duty::Receipt);
             }
             run::Event::Ended(ended) => self.lifecycle.ended = Some(ended.clone()),
             run::Event::Late(late) => self.evolve_late(late, touched),
@@ -103,13 +104,21 @@ impl State {
     /// A cancel stands before every other reason: its result is always `cancelled`.
     pub(crate) fn close_cancelled(&mut self, message: String, touched: &mut Vec<Duty>) {
         let class = "requested".to_owned();
-        self.lifecycle.closing = Some(Closing { reason: Reason::Cancelled, class, message });
+        self.lifecycle.closing = Some(Closing {
+            reason: Reason::Cancelled,
+            class,
+            message,
+        });
         self.touch_checks(touched);
     }
 
     /// A closing run makes no check any more.
     fn touch_checks(&self, touched: &mut Vec<Duty>) {
-        touched.extend(self.check_names().into_iter().map(|(node, check)| Duty::Check(node, check)));
+        touched.extend(
+            self.check_names()
+                .into_iter()
+                .map(|(node, check)| Duty::Check(node, check)),
+        );
     }
 
     /// First events of a new incarnation: the claim, and what it makes of everything that was under way.

@@ -242,6 +242,9 @@ impl State {
             Event::Timer(event) => self.evolve_timer(event),
             Event::System(_) | Event::Unrecognised { .. } => {}
         }
+        if self.is_cancelling() {
+            touched.push(Duty::Receipt);
+        }
     }
 
     /// The run's id.
@@ -338,7 +341,10 @@ impl State {
             return None;
         }
         if self.lifecycle.closing.is_some() {
-            return [self.children.due(), self.cancel_due()].into_iter().flatten().min();
+            return [self.children.due(), self.cancel_due()]
+                .into_iter()
+                .flatten()
+                .min();
         }
         let dues = [
             self.deadline(),

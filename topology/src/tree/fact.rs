@@ -55,7 +55,28 @@ fn run_fact(event: &run::Event) -> String {
             };
             format!("driven by {}: {why}", claimed.owner)
         }
+        run::Event::CancelRequested(cancel) => match &cancel.from {
+            Some(ancestor) => format!("cancel came down from {ancestor}: {}", cancel.why),
+            None => format!("{} asked for a cancel: {}", cancel.by, cancel.why),
+        },
+        run::Event::CancelSettled(receipt) => format!(
+            "cancel settled after {}: {} acknowledged, {} killed, {} unreachable, {} effects in doubt",
+            receipt.quiet_after,
+            receipt.acknowledged,
+            receipt.killed,
+            receipt.unreachable,
+            receipt.effects_in_doubt
+        ),
         run::Event::Ended(ended) => ended_words(ended),
+        run::Event::Late(late) => format!(
+            "after the end it turned out that effect {:?} {}",
+            late.key,
+            if late.happened {
+                "happened"
+            } else {
+                "did not happen"
+            }
+        ),
     }
 }
 

@@ -122,6 +122,10 @@ impl Folded {
                 self.envelope = Some(opened.envelope.clone());
             }
             run::Event::Claimed(_) => self.claims += 1,
+            run::Event::CancelRequested(_) | run::Event::CancelSettled(_) => {}
+            run::Event::Late(late) => {
+                self.effects.remove(&late.key);
+            }
             run::Event::Ended(ended) => {
                 self.ended = Some(Ended {
                     reason: ended.reason,

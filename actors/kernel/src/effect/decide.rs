@@ -1,5 +1,6 @@
 //! What an outcome, or a claim, makes of an effect.
 
+use coppice_messages::event::run::{self, Late};
 use coppice_messages::{
     Event,
     event::effect::{
@@ -8,7 +9,6 @@ use coppice_messages::{
     },
     ids::EffectKey,
 };
-use coppice_messages::event::run::{self, Late};
 use coppice_topology::tool::{OnUnknown, Tool};
 
 use super::Status;
@@ -90,12 +90,23 @@ impl State {
     }
 
     /// What comes after the end is recorded as inert, and clears the doubt.
-    pub(crate) fn decide_late(&self, key: EffectKey, outcome: &EffectOutcome) -> Result<Vec<Event>, Refusal> {
-        let doubtful = self.effects.get(&key).is_some_and(|effect| effect.status == Status::Unknown);
+    pub(crate) fn decide_late(
+        &self,
+        key: EffectKey,
+        outcome: &EffectOutcome,
+    ) -> Result<Vec<Event>, Refusal> {
+        let doubtful = self
+            .effects
+            .get(&key)
+            .is_some_and(|effect| effect.status == Status::Unknown);
         match outcome {
             EffectOutcome::Reconciled { landed, .. } if doubtful => {
                 let value = landed.as_ref().map(|(_, _, value)| value.clone());
-                Ok(vec![Event::Run(run::Event::Late(Late { key, happened: value.is_some(), value }))])
+                Ok(vec![Event::Run(run::Event::Late(Late {
+                    key,
+                    happened: value.is_some(),
+                    value,
+                }))])
             }
             // Nobody but a person can find out: the doubt stays named in the run's end.
             EffectOutcome::Unresolvable { .. } if doubtful => Ok(Vec::new()),
@@ -106,7 +117,9 @@ impl State {
             | EffectOutcome::Withdrawn { .. }
             | EffectOutcome::Unknown { .. }
             | EffectOutcome::Reconciled { .. }
-            | EffectOutcome::Unresolvable { .. } => Err(Refusal::NotOpen(format!("effect {key:?} of an ended run"))),
+            | EffectOutcome::Unresolvable { .. } => {
+                Err(Refusal::NotOpen(format!("effect {key:?} of an ended run")))
+            }
         }
     }
 

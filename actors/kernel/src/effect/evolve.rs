@@ -109,8 +109,13 @@ impl State {
     pub(crate) fn evolve_late(&mut self, late: &Late, touched: &mut Vec<Duty>) {
         if let Some(effect) = self.effects.0.get_mut(&late.key) {
             effect.status = match &late.value {
-                Some(value) => Status::Landed { value: value.clone(), result: ResultCheck::Ok },
-                None => Status::Withdrawn { why: "it did not happen".to_owned() },
+                Some(value) => Status::Landed {
+                    value: value.clone(),
+                    result: ResultCheck::Ok,
+                },
+                None => Status::Withdrawn {
+                    why: "it did not happen".to_owned(),
+                },
             };
         }
         touched.push(Duty::Effect(late.key));

@@ -18,7 +18,7 @@ use coppice_messages::{
         self,
         effect::{Intended, Receipt, ResultCheck, Source},
         model::Proposal,
-        run::{ClaimReason, Ended},
+        run::{CancelRequested, CancelSettled, ClaimReason, Ended},
     },
     ids::{ClientKey, EffectKey, RunId, TenantId, TreeId},
 };
@@ -410,7 +410,7 @@ impl World {
         self.tell(&run, Command::Tick);
     }
 
-    fn describe(&self) -> String {
+    pub fn describe(&self) -> String {
         let driver = |(run, driver): (&RunId, &Driver)| {
             let state = driver.state();
             format!(
@@ -587,6 +587,9 @@ impl World {
                     .state()
                     .child_opened(&delegated)
                     .expect("the parent is open");
+                if self.drivers.contains_key(&child) {
+                    return self.remind(&child, give_up, cancel);
+                }
                 let start = self.start_kind(&child, ClaimReason::Restart);
                 self.start(
                     &child,
@@ -603,7 +606,40 @@ impl World {
                 if let Some(why) = give_up {
                     self.tell(&child, Command::GiveUp { why });
                 }
+                if let Some(cancel) = cancel {
+                    self.tell(&child, Command::Cancel(cancel));
+                }
             }
+            Obligation::Receipt { .. } => {
+                let receipt = self.receipt();
+                self.tell(run, Command::Receipt(Box::new(receipt)));
+            }
+        }
+    }
+
+    /// A child that lives is only told what is new: the obligation names its state, not a step.
+    fn remind(&mut self, child: &RunId, give_up: Option<String>, cancel: Option<CancelRequested>) {
+        if let Some(why) = give_up {
+            self.tell(child, Command::GiveUp { why });
+        }
+        if let Some(cancel) = cancel {
+            self.tell(child, Command::Cancel(cancel));
+        }
+    }
+
+    fn receipt(&self) -> CancelSettled {
+        CancelSettled {
+            acknowledged: 0,
+            killed: 0,
+            unreachable: 0,
+            ended_before: 0,
+            effects_landed: 0,
+            effects_not_sent: 0,
+            effects_in_doubt: 0,
+            quiet_after: Millis(0),
+            steps_after: 0,
+            tokens_after: 0,
+            descendants: Payload::Inline(Value::List(Vec::new())),
         }
     }
 

@@ -105,6 +105,34 @@ fn run_events() -> Vec<run::Event> {
     ] {
         all.push(run::Event::Ended(ended(reason)));
     }
+    for from in [None, Some(named("run_84f"))] {
+        all.push(run::Event::CancelRequested(run::CancelRequested {
+            by: "user:dana".into(),
+            why: "the request was withdrawn".into(),
+            from,
+        }));
+    }
+    all.push(run::Event::CancelSettled(run::CancelSettled {
+        acknowledged: 3,
+        killed: 1,
+        unreachable: 0,
+        ended_before: 2,
+        effects_landed: 1,
+        effects_not_sent: 2,
+        effects_in_doubt: 1,
+        quiet_after: Millis(412),
+        steps_after: 1,
+        tokens_after: 200,
+        descendants: inline(),
+    }));
+    for value in [None, Some(inline())] {
+        let happened = value.is_some();
+        all.push(run::Event::Late(run::Late {
+            key: key(),
+            happened,
+            value,
+        }));
+    }
     all
 }
 
