@@ -170,6 +170,15 @@ pub struct Join {
     /// What a failed member means.
     #[serde(default)]
     pub on_failure: OnFailure,
+    /// What happens to the members that have not come when the join is decided.
+    #[serde(default)]
+    pub then: Then,
+    /// In which order the results stand.
+    #[serde(default)]
+    pub order: Order,
+    /// What different answers to one question mean; absent: they are not compared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conflict: Option<Conflict>,
     /// From the node's start; the children's deadline is no later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Millis>,
@@ -182,17 +191,94 @@ pub enum Wait {
     /// Every one.
     #[default]
     All,
+    /// One that succeeds.
+    Any,
+    /// So many that succeed.
+    Quorum(u32),
 }
 
 /// What a failed member means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnFailure {
-    /// The join fails when all have come and one of them failed.
+    /// The join fails with the first one.
     #[default]
-    Fail,
-    /// The join is met all the same; the outcomes say who failed.
+    FailFast,
+    /// The others are waited for; the outcomes say who failed.
     Collect,
+}
+
+/// What happens to the others when the join is decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Then {
+    /// They are cancelled.
+    #[default]
+    Cancel,
+    /// They go on; the run waits for them before it ends.
+    LetFinish,
+}
+
+/// In which order the results stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Order {
+    /// That of the items.
+    #[default]
+    Declared,
+    /// That in which they came.
+    Completion,
+}
+
+/// What different answers to one question mean. Members answer one question when they have one item, or come from a `width`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Conflict {
+    /// The join fails.
+    Fail,
+    /// The first answer in order counts.
+    First,
+    /// The answer of more than half counts; without one the join fails.
+    Majority,
+    /// A person must look: the run ends `needs_human`.
+    Person,
+}
+
+impl Join {
+    /// Whether the join is decided by so many that succeeded and failed of `total`, and if so, whether it is met. It never waits for
+    /// what cannot come.
+    #[must_use]
+    pub fn verdict(&self, succeeded: u32, failed: u32, total: u32) -> Option<bool> {
+        if self.on_failure == OnFailure::FailFast && failed > 0 {
+            return Some(false);
+        }
+        let need = match self.wait {
+            Wait::All => return (succeeded + failed == total).then_some(true),
+            Wait::Any => 1,
+            Wait::Quorum(number) => number,
+        };
+        let open = total.saturating_sub(succeeded + failed);
+        match (succeeded >= need, succeeded + open < need) {
+            (true, _) => Some(true),
+            (false, true) => Some(false),
+            (false, false) => None,
+        }
+    }
+
+    /// The rule in words, as `join.decided` records it.
+    #[must_use]
+    pub fn rule(&self) -> String {
+        let wait = match self.wait {
+            Wait::All => "all".to_owned(),
+            Wait::Any => "any".to_owned(),
+            Wait::Quorum(number) => format!("quorum({number})"),
+        };
+        let on_failure = match self.on_failure {
+            OnFailure::FailFast => "fail_fast",
+            OnFailure::Collect => "collect",
+        };
+        format!("{wait}, {on_failure}")
+    }
 }
 
 /// What a durable wait is for. The run is not kept in memory for it.

@@ -164,23 +164,20 @@ impl Graph {
         }
     }
 
-    /// The nodes whose turn has come: waiting, with everything before them over. A join of its own also takes failed branches.
+    /// The nodes whose turn has come: waiting, with everything before them done, and a join of its own decided by its branches.
     #[must_use]
     pub fn ready(&self, progress: impl Fn(&NodeName) -> Progress) -> Vec<&NodeName> {
-        let over = |node: &Node, before: &NodeName| match progress(before) {
-            Progress::Done => true,
-            Progress::Failed => node
-                .join
-                .as_ref()
-                .is_some_and(|join| join.of.contains(before)),
-            Progress::Waiting | Progress::Started => false,
+        let ready = |(name, node): &(&NodeName, &Node)| {
+            progress(name) == Progress::Waiting
+                && node
+                    .after
+                    .iter()
+                    .all(|before| progress(before) == Progress::Done)
+                && branches(node, &progress).is_none_or(|verdict| verdict.is_some())
         };
         self.nodes
             .iter()
-            .filter(|(name, node)| {
-                progress(name) == Progress::Waiting
-                    && node.before().all(|before| over(node, before))
-            })
+            .filter(ready)
             .map(|(name, _)| name)
             .collect()
     }
@@ -194,6 +191,17 @@ impl Graph {
                 .is_some_and(|join| join.of.contains(failed))
         })
     }
+}
+
+/// What the branches of a join of its own come to; none for every other node.
+pub fn branches(node: &Node, progress: impl Fn(&NodeName) -> Progress) -> Option<Option<bool>> {
+    let join = node.join.as_ref().filter(|join| !join.of.is_empty())?;
+    let count = |wanted: Progress| {
+        let matching = join.of.iter().filter(|of| progress(of) == wanted).count();
+        u32::try_from(matching).unwrap_or(u32::MAX)
+    };
+    let total = u32::try_from(join.of.len()).unwrap_or(u32::MAX);
+    Some(join.verdict(count(Progress::Done), count(Progress::Failed), total))
 }
 
 impl Node {

@@ -1,17 +1,18 @@
 //! Cancel: recorded, handed down, bounded by a grace time, and settled with a receipt where it began (`spec/delegation.md` 6).
 
 use coppice_messages::{
-    Event, Millis, Timestamp,
+    Event, Millis, Spent, Timestamp,
     event::{
         child::{self, GivenUp, Settled},
         effect,
         run::{self, CancelRequested, CancelSettled, Ended, Reason},
     },
+    ids::RunId,
 };
 use serde::Serialize;
 
 use crate::{
-    child::Stage,
+    child::Child,
     command::Refusal,
     duty::Duty,
     limits::{CANCEL_GRACE_MS, SLICE_CHILDREN},
@@ -80,78 +81,79 @@ impl State {
         self.agents.none_asking() && self.effects.none_sent() && self.children.all_settled()
     }
 
-    /// When something of the cancel falls due.
+    fn cancelled_at(&self) -> Option<Timestamp> {
+        self.lifecycle.cancel.as_ref().map(|cancel| cancel.at)
+    }
+
+    /// When something of a cancel falls due: a request that does not come back, a child that does not end.
     pub(crate) fn cancel_due(&self) -> Option<Timestamp> {
-        let cancel = self.lifecycle.cancel.as_ref()?;
-        let sent = (!self.effects.none_sent()).then(|| cancel.grace_ends());
-        let live = self
+        let waits = |cancel: &&Cancelling| !cancel.settled && !self.effects.none_sent();
+        let sent = self
+            .lifecycle
+            .cancel
+            .as_ref()
+            .filter(waits)
+            .map(Cancelling::grace_ends);
+        let groups = self
             .children
-            .any_live()
-            .then(|| self.children_must_be_over(cancel));
-        [sent, live].into_iter().flatten().min()
+            .cancelled(self.cancelled_at())
+            .filter(|(group, _)| group.has_live());
+        groups
+            .map(|(_, since)| self.children_must_be_over(since))
+            .chain(sent)
+            .min()
     }
 
     /// Each level below has the grace time once.
-    fn children_must_be_over(&self, cancel: &Cancelling) -> Timestamp {
+    fn children_must_be_over(&self, since: Timestamp) -> Timestamp {
         let levels = self
             .opened()
             .map_or(1, |opened| u64::from(opened.envelope.held().depth_left) + 1);
-        cancel
-            .at
-            .plus(Millis(CANCEL_GRACE_MS.saturating_mul(levels + 1)))
+        since.plus(Millis(CANCEL_GRACE_MS.saturating_mul(levels + 1)))
+    }
+
+    /// Cancelled children: those that never started are withdrawn, those that do not end are given up.
+    pub(crate) fn advance_cancelled_children(&self, turn: &Turn<'_>) -> Vec<Event> {
+        let groups = || self.children.cancelled(self.cancelled_at());
+        let queued = groups().flat_map(|(group, _)| self.children.queued(group));
+        let withdrawn: Vec<Event> = queued
+            .take(SLICE_CHILDREN as usize)
+            .map(|(id, child)| withdrawn(id, child))
+            .collect();
+        if !withdrawn.is_empty() {
+            return withdrawn;
+        }
+        let overdue = groups().filter(|(group, since)| {
+            group.has_live() && turn.now >= self.children_must_be_over(*since)
+        });
+        let live = overdue.flat_map(|(group, _)| self.children.live(group));
+        let why = "it did not end within the grace time of its cancel";
+        let given_up = |id: &RunId| {
+            Event::Child(child::Event::GivenUp(GivenUp {
+                child: id.clone(),
+                why: why.to_owned(),
+            }))
+        };
+        live.take(SLICE_CHILDREN as usize)
+            .map(|(id, _)| given_up(id))
+            .collect()
     }
 
     pub(crate) fn advance_cancel(&self, turn: &Turn<'_>) -> Vec<Event> {
         let Some(cancel) = &self.lifecycle.cancel else {
             return Vec::new();
         };
-        let withdrawn: Vec<Event> = self
-            .withdraw_queued()
-            .chain(self.claim_models())
-            .chain(self.give_up_reads())
-            .collect();
-        if !withdrawn.is_empty() {
-            return withdrawn;
+        let lost: Vec<Event> = self.claim_models().chain(self.give_up_reads()).collect();
+        if !lost.is_empty() {
+            return lost;
         }
         if turn.now >= cancel.grace_ends() && !self.effects.none_sent() {
             return self.claim_effects().collect();
-        }
-        if turn.now >= self.children_must_be_over(cancel) && self.children.any_live() {
-            return self.kill_live().collect();
         }
         if self.is_quiet_for_cancel() && (cancel.requested.from.is_some() || cancel.settled) {
             return vec![self.end_cancelled()];
         }
         Vec::new()
-    }
-
-    /// Children that never started: their grant comes back whole.
-    fn withdraw_queued(&self) -> impl Iterator<Item = Event> {
-        self.children
-            .queued()
-            .take(SLICE_CHILDREN as usize)
-            .map(|(id, child)| {
-                let (charged, returned) = (
-                    coppice_messages::Spent::default(),
-                    child.delegated.envelope.budget().clone(),
-                );
-                Event::Child(child::Event::Settled(Settled {
-                    child: id.clone(),
-                    charged,
-                    returned,
-                }))
-            })
-    }
-
-    fn kill_live(&self) -> impl Iterator<Item = Event> {
-        let live = self.children.with_stage(|stage| *stage == Stage::Live);
-        live.take(SLICE_CHILDREN as usize).map(|(id, _)| {
-            let why = "it did not end within the grace time of its cancel".to_owned();
-            Event::Child(child::Event::GivenUp(GivenUp {
-                child: id.clone(),
-                why,
-            }))
-        })
     }
 
     fn give_up_reads(&self) -> impl Iterator<Item = Event> {
@@ -173,4 +175,14 @@ impl State {
             in_doubt: self.in_doubt(),
         }))
     }
+}
+
+/// The grant of a child that never started comes back whole.
+fn withdrawn(id: &RunId, child: &Child) -> Event {
+    let (charged, returned) = (Spent::default(), child.delegated.envelope.budget().clone());
+    Event::Child(child::Event::Settled(Settled {
+        child: id.clone(),
+        charged,
+        returned,
+    }))
 }

@@ -1,5 +1,6 @@
 //! Children: delegated by narrowing, supervised, joined, settled (`spec/delegation.md`).
 
+mod delegate;
 mod join;
 mod supervise;
 
@@ -18,6 +19,7 @@ use coppice_messages::{
     },
     ids::{AgentName, NodeName, RunId, SlotName},
 };
+use coppice_topology::node::{Order, Then};
 use serde::Serialize;
 
 use crate::{
@@ -78,22 +80,35 @@ pub enum Stage {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Group {
     opened: Opened,
+    then: Then,
+    order: Order,
+    one_question: bool,
     made: u32,
     members: Vec<RunId>,
+    /// Settled members in the order in which they came.
+    came: Vec<RunId>,
     settled: u32,
+    succeeded: u32,
     live: u32,
     queue: VecDeque<RunId>,
     concurrency: u32,
     outcomes: Option<Vec<SlotOutcome>>,
+    decided_at: Option<Timestamp>,
 }
 
 impl Group {
+    /// Whether a member is at work, dead or about to be closed.
+    pub(crate) fn has_live(&self) -> bool {
+        self.live > 0
+    }
+
     pub(crate) fn is_decided(&self) -> bool {
         self.outcomes.is_some()
     }
 
-    fn is_complete(&self) -> bool {
-        self.made == self.opened.members && self.settled == self.made
+    /// Whether the members that have not come are cancelled.
+    fn is_cancelled(&self) -> bool {
+        self.is_decided() && self.then == Then::Cancel
     }
 }
 
@@ -114,26 +129,45 @@ impl Children {
         self.unsettled == 0
     }
 
-    /// Whether a child is at work, dead or about to be closed.
-    pub(crate) fn any_live(&self) -> bool {
-        self.groups.values().any(|group| group.live > 0)
-    }
-
-    /// Children that wait for a place.
-    pub(crate) fn queued(&self) -> impl Iterator<Item = (&RunId, &Child)> {
+    /// Groups whose members are cancelled, and since when: all of them once the run is, else those whose join decided so.
+    pub(crate) fn cancelled(
+        &self,
+        run: Option<Timestamp>,
+    ) -> impl Iterator<Item = (&Group, Timestamp)> {
+        let since = move |group: &Group| run.or(group.decided_at.filter(|_| group.is_cancelled()));
         self.groups
             .values()
-            .flat_map(|group| &group.queue)
+            .filter_map(move |group| Some((group, since(group)?)))
+    }
+
+    /// Since when this child is cancelled by its join.
+    pub(crate) fn cancelled_by_join(&self, child: &Child) -> bool {
+        self.groups
+            .get(&child.delegated.slot)
+            .is_some_and(Group::is_cancelled)
+    }
+
+    /// Members of a group that wait for a place.
+    pub(crate) fn queued<'a>(
+        &'a self,
+        group: &'a Group,
+    ) -> impl Iterator<Item = (&'a RunId, &'a Child)> {
+        group
+            .queue
+            .iter()
             .filter_map(|id| self.all.get_key_value(id))
     }
 
-    pub(crate) fn with_stage(
-        &self,
-        stage: impl Fn(&Stage) -> bool,
-    ) -> impl Iterator<Item = (&RunId, &Child)> {
-        self.all
+    /// Members of a group whose actor is to run.
+    pub(crate) fn live<'a>(
+        &'a self,
+        group: &'a Group,
+    ) -> impl Iterator<Item = (&'a RunId, &'a Child)> {
+        let all = group
+            .members
             .iter()
-            .filter(move |(_, child)| stage(&child.stage))
+            .filter_map(|id| self.all.get_key_value(id));
+        all.filter(|(_, child)| child.stage == Stage::Live)
     }
 
     /// How many children have been made.
@@ -172,28 +206,30 @@ impl Children {
     fn group_with(&self, slot: &SlotName, show: impl Fn(&Payload) -> Value) -> Option<Value> {
         let group = self.groups.get(slot)?;
         let outcomes = group.outcomes.as_ref()?;
-        let member = |id: &RunId| self.all.get(id);
         let succeeded =
             |child: &&Child| child.outcome == Some(SlotOutcome::Ended(Reason::Succeeded));
-        let result = |id| {
-            member(id)
+        let result = |id: &RunId| {
+            let answer = self
+                .all
+                .get(id)
                 .filter(succeeded)
-                .and_then(|child| child.answer.as_ref())
-                .map(&show)
+                .and_then(|child| child.answer.as_ref());
+            answer.map(&show).unwrap_or_default()
         };
-        let results = group
-            .members
-            .iter()
-            .map(|id| result(id).unwrap_or_default())
-            .collect();
+        let results = match group.order {
+            Order::Declared => group.members.iter().map(result).collect(),
+            Order::Completion => group.came.iter().map(result).collect(),
+        };
         let outcomes = outcomes
             .iter()
             .map(|outcome| Value::Text(outcome_text(outcome)))
             .collect();
-        Some(Value::map([
+        let agreed = self.agreed(group).map(|answer| ("answer", show(answer)));
+        let all = [
             ("results", Value::List(results)),
             ("outcomes", Value::List(outcomes)),
-        ]))
+        ];
+        Some(Value::map(all.into_iter().chain(agreed)))
     }
 }
 
@@ -443,6 +479,7 @@ impl State {
         } else {
             SlotOutcome::Unreachable
         });
+        let succeeded = child.outcome == Some(SlotOutcome::Ended(Reason::Succeeded));
         let (slot, granted) = (
             child.delegated.slot.clone(),
             child.delegated.envelope.budget().clone(),
@@ -455,12 +492,14 @@ impl State {
             return;
         };
         group.settled += 1;
+        group.came.push(settled.child.clone());
+        group.succeeded += u32::from(succeeded);
         if queued {
             group.queue.retain(|waiting| *waiting != settled.child);
             return;
         }
         group.live = group.live.saturating_sub(1);
-        let next = if self.lifecycle.cancel.is_some() {
+        let next = if self.lifecycle.cancel.is_some() || group.is_cancelled() {
             None
         } else {
             group.queue.pop_front()

@@ -11,7 +11,13 @@ use coppice_messages::{
     ids::{EffectKey, NodeName, RunId},
 };
 
-use crate::{agent::Turned, child::Stage, command::CheckId, effect::Status, state::State};
+use crate::{
+    agent::Turned,
+    child::{Child, Stage},
+    command::CheckId,
+    effect::Status,
+    state::State,
+};
 
 /// The name of something that may be owed.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -177,24 +183,32 @@ impl State {
             commit: child.commit,
             restarts: child.restarts,
             give_up,
-            cancel: self.cancel_of_child(),
+            cancel: self.cancel_of(child),
         })
     }
 
-    /// What a cancelled run tells its children.
-    fn cancel_of_child(&self) -> Option<CancelRequested> {
-        let cancel = self.lifecycle.cancel.as_ref()?;
-        let from = Some(
-            cancel
-                .requested
-                .from
-                .clone()
-                .unwrap_or_else(|| self.run.clone()),
-        );
-        Some(CancelRequested {
-            from,
-            ..cancel.requested.clone()
-        })
+    /// What a cancelled child is told: the run's own cancel, or the decision of its join.
+    fn cancel_of(&self, child: &Child) -> Option<CancelRequested> {
+        if let Some(cancel) = &self.lifecycle.cancel {
+            let from = Some(
+                cancel
+                    .requested
+                    .from
+                    .clone()
+                    .unwrap_or_else(|| self.run.clone()),
+            );
+            return Some(CancelRequested {
+                from,
+                ..cancel.requested.clone()
+            });
+        }
+        self.children
+            .cancelled_by_join(child)
+            .then(|| CancelRequested {
+                by: self.run.to_string(),
+                why: "its join was decided without it".to_owned(),
+                from: Some(self.run.clone()),
+            })
     }
 
     fn owed_receipt(&self) -> Option<Obligation> {

@@ -125,8 +125,9 @@ impl State {
         if !self.is_open() {
             return Vec::new();
         }
-        let steps: [fn(&Self, &Turn<'_>) -> Vec<Event>; 7] = [
+        let steps: [fn(&Self, &Turn<'_>) -> Vec<Event>; 8] = [
             Self::advance_supervision,
+            Self::advance_cancelled_children,
             Self::advance_cancel,
             Self::advance_end,
             Self::advance_deadline,

@@ -234,7 +234,7 @@ impl State {
             Event::Run(event) => self.evolve_run(event, meta, touched),
             Event::Node(event) => self.evolve_node(event, meta, touched),
             Event::Child(event) => self.evolve_child(event, meta, touched),
-            Event::Join(event) => self.evolve_join(event),
+            Event::Join(event) => self.evolve_join(event, meta, touched),
             Event::Model(event) => self.evolve_model(event, meta, touched),
             Event::Effect(event) => self.evolve_effect(event, meta, touched),
             Event::Check(event) => self.evolve_check(event, meta, touched),
@@ -340,19 +340,13 @@ impl State {
         if !self.is_open() {
             return None;
         }
-        if self.lifecycle.closing.is_some() {
-            return [self.children.due(), self.cancel_due()]
-                .into_iter()
-                .flatten()
-                .min();
-        }
-        let dues = [
-            self.deadline(),
-            self.children.due(),
-            self.effects.due(),
-            self.waits.due(),
-        ];
-        dues.into_iter().flatten().min()
+        let any_time = [self.children.due(), self.cancel_due()];
+        let unless_closing = [self.deadline(), self.effects.due(), self.waits.due()];
+        let closing = self.lifecycle.closing.is_some();
+        let dues = any_time
+            .into_iter()
+            .chain(unless_closing.into_iter().filter(|_| !closing));
+        dues.flatten().min()
     }
 
     /// The scope in which this run's templates are resolved.

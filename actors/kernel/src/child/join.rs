@@ -1,27 +1,40 @@
-//! Fan-outs and joins: members known first, delegated in slices, decided once.
+//! Joins: members known first, decided once, never waiting for what cannot come (`spec/topology.md`).
+
+use std::collections::VecDeque;
 
 use coppice_messages::{
-    Event, Millis, Spent, Value,
-    delegation::{Field, Request, Widening},
+    Event, Millis, Payload,
+    delegation::Request,
     event::{
-        child,
         join::{self, Decided, SlotOutcome},
+        model::Proposal,
         run::Reason,
     },
-    ids::{AgentName, NodeName, SlotName},
+    ids::{NodeName, RunId, SlotName},
 };
 use coppice_topology::{
-    node::{FanOut, Join, Kind, OnFailure},
-    plan::Progress,
+    node::{Conflict, FanOut, Join, Kind, OnFailure, Order, Then, Wait},
+    plan::{Progress, branches},
 };
 
-use super::{Group, Wanted};
+use super::{Child, Group, delegate::refusal_class};
 use crate::{
-    agent::{refused, slot_of},
-    limits::{CHILDREN_MAX, SLICE_BYTES, SLICE_CHILDREN},
     progress::{done, failed},
-    state::{State, Turn},
+    state::{Meta, State, Turn},
 };
+
+/// The children of a proposal are all waited for; the model is told who failed.
+const PROPOSED: Join = Join {
+    of: Vec::new(),
+    wait: Wait::All,
+    on_failure: OnFailure::Collect,
+    then: Then::LetFinish,
+    order: Order::Declared,
+    conflict: None,
+    deadline: None,
+};
+
+const SUCCEEDED: SlotOutcome = SlotOutcome::Ended(Reason::Succeeded);
 
 impl State {
     pub(crate) fn advance_fan_out(
@@ -38,206 +51,85 @@ impl State {
                 Err(why) => vec![failed(node, "result_invalid", why)],
             };
         };
-        if group.made < group.opened.members {
-            let items = self.items(fan_out, turn).unwrap_or_default();
-            let request = self.within_join(node, delegation, join);
-            return match self.slice(node, &fan_out.slot, &fan_out.agent, &items, &request, turn) {
-                Ok(events) => events,
-                Err(widening) => vec![failed(node, refusal_class(&widening), widening.to_string())],
-            };
+        if let Some(met) = group.verdict(join) {
+            return self.decide_fan_out(node, group, join, met);
         }
-        if !group.is_complete() {
+        if group.made == group.opened.members {
             return Vec::new();
         }
-        let decided = self.decide_join(node, group, join.on_failure);
-        let outcome = if decided.met {
-            done(node, None)
+        let items = self.items(fan_out, turn).unwrap_or_default();
+        let request = self.within_join(node, delegation, join);
+        match self.slice(node, &fan_out.slot, &fan_out.agent, &items, &request, turn) {
+            Ok(events) => events,
+            Err(widening) => vec![failed(node, refusal_class(&widening), widening.to_string())],
+        }
+    }
+
+    fn decide_fan_out(&self, node: &NodeName, group: &Group, join: &Join, met: bool) -> Vec<Event> {
+        let conflict = if met {
+            self.conflict(group, join)
         } else {
-            let failures = decided
-                .outcomes
-                .iter()
-                .filter(|outcome| **outcome != SlotOutcome::Ended(Reason::Succeeded))
-                .count();
-            failed(
+            None
+        };
+        let decided = Decided {
+            node: node.clone(),
+            outcomes: self.outcomes(group),
+            rule: join.rule(),
+            met: met && conflict.is_none(),
+        };
+        let outcome = match conflict {
+            Some(class) => failed(
                 node,
-                "join_failed",
-                format!(
-                    "{failures} of {} children did not succeed",
-                    decided.outcomes.len()
-                ),
-            )
+                class,
+                "the members gave different answers to one question",
+            ),
+            None if met => done(node, None),
+            None => {
+                let failures = group.settled - group.succeeded;
+                let message = format!(
+                    "{}: {failures} of {} members did not succeed",
+                    join.rule(),
+                    group.opened.members
+                );
+                failed(node, "join_failed", message)
+            }
         };
         vec![Event::Join(join::Event::Decided(decided)), outcome]
     }
 
-    fn items(&self, fan_out: &FanOut, turn: &Turn<'_>) -> Result<Vec<Value>, String> {
-        let items = match (&fan_out.over, fan_out.width) {
-            (Some(over), _) => match over.resolve(&self.scope(turn)) {
-                Ok(Value::List(items)) => items,
-                Ok(other) => return Err(format!("fan_out over {other}: it is no list")),
-                Err(dangling) => return Err(format!("fan_out over: {dangling}")),
-            },
-            (None, width) => (0..width.unwrap_or(0))
-                .map(|at| Value::Int(i64::from(at)))
-                .collect(),
-        };
-        if items.len() > CHILDREN_MAX as usize {
-            return Err(format!(
-                "fan_out over {} items: a run has at most {CHILDREN_MAX} children",
-                items.len()
-            ));
-        }
-        Ok(items)
-    }
-
-    /// The children's deadline is no later than the join's.
-    fn within_join(&self, node: &NodeName, delegation: &Request, join: &Join) -> Request {
-        let mut request = delegation.clone();
-        let (Some(span), Some(started), Some(opened)) =
-            (join.deadline, self.nodes.started_at(node), self.opened())
-        else {
-            return request;
-        };
-        let latest = opened
-            .envelope
-            .deadline()
-            .minus(opened.envelope.join_reserve());
-        let join_deadline = started.plus(span).min(latest);
-        request.deadline = Some(
-            request
-                .deadline
-                .map_or(join_deadline, |asked| asked.min(join_deadline)),
-        );
-        request
-    }
-
-    /// The next children of a group, as many as fit one commit.
-    fn slice(
-        &self,
-        node: &NodeName,
-        slot: &SlotName,
-        agent: &AgentName,
-        items: &[Value],
-        request: &Request,
-        turn: &Turn<'_>,
-    ) -> Result<Vec<Event>, Widening> {
-        let Some(group) = self.children.groups.get(slot) else {
-            return Ok(Vec::new());
-        };
-        let share = self.share_of(group);
-        let (mut events, mut before, mut bytes) = (Vec::new(), Spent::default(), 0);
-        let rest = items
-            .iter()
-            .enumerate()
-            .skip(group.made as usize)
-            .take(SLICE_CHILDREN as usize);
-        for (before_count, (ordinal, item)) in rest.enumerate() {
-            bytes += item.canonical().len();
-            if bytes > SLICE_BYTES && !events.is_empty() {
-                break;
-            }
-            let wanted = Wanted {
-                node,
-                slot,
-                ordinal: u32::try_from(ordinal).unwrap_or(u32::MAX),
-                agent,
-                item: item.clone(),
-                request,
-                share: &share,
-                before: &before,
-                before_count: u32::try_from(before_count).unwrap_or(u32::MAX),
-            };
-            let delegated = self.delegate(wanted, turn)?;
-            before = before.plus(delegated.envelope.budget());
-            events.push(Event::Child(child::Event::Delegated(Box::new(delegated))));
-        }
-        Ok(events)
-    }
-
-    /// An equal share of what is left for every child still to be made, and one for this run itself.
-    fn share_of(&self, group: &Group) -> Spent {
-        let to_make = u64::from(group.opened.members - group.made);
-        self.account.left().share(to_make + 1)
-    }
-
-    fn decide_join(&self, node: &NodeName, group: &Group, on_failure: OnFailure) -> Decided {
-        let outcome = |id| {
+    /// One outcome a member, in declared order; a member that was never made is skipped.
+    fn outcomes(&self, group: &Group) -> Vec<SlotOutcome> {
+        let outcome = |id: &RunId| {
             self.children
                 .all
                 .get(id)
                 .and_then(|child| child.outcome.clone())
-                .unwrap_or(SlotOutcome::Unreachable)
+                .unwrap_or(SlotOutcome::Open)
         };
-        let outcomes: Vec<SlotOutcome> = group.members.iter().map(outcome).collect();
-        let all_succeeded = outcomes
-            .iter()
-            .all(|outcome| *outcome == SlotOutcome::Ended(Reason::Succeeded));
-        let (rule, met) = match on_failure {
-            OnFailure::Collect => ("all, collect", true),
-            OnFailure::Fail => ("all, fail", all_succeeded),
-        };
-        Decided {
-            node: node.clone(),
-            outcomes,
-            rule: rule.to_owned(),
-            met,
-        }
+        let made = group.members.iter().map(outcome);
+        made.chain(std::iter::repeat(SlotOutcome::Skipped))
+            .take(group.opened.members as usize)
+            .collect()
     }
 
-    /// The first slice of an agent's proposal stands in one commit with the join, so that a refusal leaves nothing behind.
-    pub(crate) fn open_delegation(
-        &self,
-        node: &NodeName,
-        call: u32,
-        agent: &AgentName,
-        items: &[Value],
-        request: &Request,
-        turn: &Turn<'_>,
-    ) -> Vec<Event> {
-        let Some(slot) = slot_of(node, call) else {
-            return vec![refused(
-                node,
-                call,
-                "/delegate",
-                "no usable slot name".to_owned(),
-            )];
-        };
-        if items.is_empty() {
-            return vec![refused(
-                node,
-                call,
-                "/delegate/items",
-                "there are no items: give one for each child".to_owned(),
-            )];
+    /// The class of the node's end when members contradict each other and the rule does not say which one counts.
+    fn conflict(&self, group: &Group, join: &Join) -> Option<&'static str> {
+        let rule = join.conflict?;
+        let answers = self.children.answers(group);
+        let differ = answers.windows(2).any(|pair| pair[0] != pair[1]);
+        if !differ || !self.children.is_one_question(group) {
+            return None;
         }
-        let share = self.account.left().share(items.len() as u64 + 1);
-        let mut before = Spent::default();
-        for (ordinal, item) in items.iter().enumerate() {
-            let count = u32::try_from(ordinal).unwrap_or(u32::MAX);
-            let wanted = Wanted {
-                node,
-                slot: &slot,
-                ordinal: count,
-                agent,
-                item: item.clone(),
-                request,
-                share: &share,
-                before: &before,
-                before_count: count,
-            };
-            match self.delegate(wanted, turn) {
-                Ok(delegated) => before = before.plus(delegated.envelope.budget()),
-                Err(widening) => {
-                    return vec![refused(
-                        node,
-                        call,
-                        &format!("/delegate/{}", widening.field),
-                        widening.to_string(),
-                    )];
-                }
-            }
+        match rule {
+            Conflict::First => None,
+            Conflict::Majority => self
+                .children
+                .majority(group)
+                .is_none()
+                .then_some("conflict"),
+            Conflict::Fail => Some("conflict"),
+            Conflict::Person => Some("unsettled"),
         }
-        vec![self.open_proposed_join(node, slot, items.len())]
     }
 
     /// Children of a proposal that was accepted: the next slice, or the join once all are settled.
@@ -250,59 +142,71 @@ impl State {
         let Some(group) = self.children.groups.get(slot) else {
             return Vec::new();
         };
-        if group.made < group.opened.members {
-            let Some(coppice_messages::event::model::Proposal::Delegate {
-                agent,
-                items,
-                delegation,
-            }) = self.agents.last_proposal(node)
-            else {
-                return Vec::new();
+        if let Some(met) = group.verdict(&PROPOSED) {
+            let outcomes = self.outcomes(group);
+            let decided = Decided {
+                node: node.clone(),
+                outcomes,
+                rule: PROPOSED.rule(),
+                met,
             };
-            return match self.slice(node, slot, agent, items, delegation, turn) {
-                Ok(events) => events,
-                Err(widening) => vec![failed(node, refusal_class(&widening), widening.to_string())],
-            };
+            return vec![Event::Join(join::Event::Decided(decided))];
         }
-        if !group.is_complete() {
+        let Some(Proposal::Delegate {
+            agent,
+            items,
+            delegation,
+        }) = self.agents.last_proposal(node)
+        else {
+            return Vec::new();
+        };
+        if group.made == group.opened.members {
             return Vec::new();
         }
-        vec![Event::Join(join::Event::Decided(self.decide_join(
-            node,
-            group,
-            OnFailure::Collect,
-        )))]
+        match self.slice(node, slot, agent, items, delegation, turn) {
+            Ok(events) => events,
+            Err(widening) => vec![failed(node, refusal_class(&widening), widening.to_string())],
+        }
     }
 
     pub(crate) fn advance_join(&self, node: &NodeName, join: &Join) -> Vec<Event> {
-        let lost: Vec<_> = join
-            .of
-            .iter()
-            .filter(|of| self.nodes.progress(of) == Progress::Failed)
-            .collect();
-        match (join.on_failure, lost.first()) {
-            (OnFailure::Fail, Some(first)) => {
+        let verdict = self
+            .graph()
+            .and_then(|graph| branches(graph.nodes.get(node)?, |of| self.nodes.progress(of)));
+        match verdict.flatten() {
+            Some(true) => vec![done(node, None)],
+            Some(false) => {
+                let lost = join
+                    .of
+                    .iter()
+                    .filter(|of| self.nodes.progress(of) == Progress::Failed)
+                    .count();
                 vec![failed(
                     node,
                     "join_failed",
                     format!(
-                        "{} of {} branches failed, first {first}",
-                        lost.len(),
+                        "{}: {lost} of {} branches failed",
+                        join.rule(),
                         join.of.len()
                     ),
                 )]
             }
-            (OnFailure::Fail, None) | (OnFailure::Collect, _) => {
-                vec![done(node, None)]
-            }
+            None => Vec::new(),
         }
     }
 
-    pub(crate) fn evolve_join(&mut self, event: &join::Event) {
+    pub(crate) fn evolve_join(
+        &mut self,
+        event: &join::Event,
+        meta: Meta,
+        touched: &mut Vec<crate::duty::Duty>,
+    ) {
         match event {
             join::Event::Opened(opened) => {
-                let concurrency = match self.kind(&opened.node) {
-                    Some(Kind::FanOut(fan_out, ..)) => fan_out.concurrency.max(1),
+                let (concurrency, join, one_question) = match self.kind(&opened.node) {
+                    Some(Kind::FanOut(fan_out, _, join)) => {
+                        (fan_out.concurrency.max(1), join, fan_out.width.is_some())
+                    }
                     Some(
                         Kind::Agent(_)
                         | Kind::Call(_)
@@ -310,17 +214,23 @@ impl State {
                         | Kind::Wait(_)
                         | Kind::End(_),
                     )
-                    | None => self.held_concurrency(),
+                    | None => (self.held_concurrency(), &PROPOSED, false),
                 };
                 let group = Group {
                     opened: opened.clone(),
+                    then: join.then,
+                    order: join.order,
+                    one_question,
                     made: 0,
                     members: Vec::new(),
+                    came: Vec::new(),
                     settled: 0,
+                    succeeded: 0,
                     live: 0,
-                    queue: std::collections::VecDeque::new(),
+                    queue: VecDeque::new(),
                     concurrency: concurrency.min(self.held_concurrency()),
                     outcomes: None,
+                    decided_at: None,
                 };
                 self.agents.delegating(&opened.node, &opened.slot);
                 self.children.groups.insert(opened.slot.clone(), group);
@@ -331,6 +241,9 @@ impl State {
                 };
                 if let Some(group) = self.children.groups.values_mut().find(open) {
                     group.outcomes = Some(decided.outcomes.clone());
+                    group.decided_at = Some(meta.at);
+                    let open = group.members.iter().filter(|_| group.settled < group.made);
+                    touched.extend(open.cloned().map(crate::duty::Duty::Child));
                 }
             }
         }
@@ -345,11 +258,63 @@ impl State {
     }
 }
 
-fn refusal_class(widening: &Widening) -> &'static str {
-    if matches!(widening.field, Field::Budget | Field::Operations) {
-        "budget_refused"
-    } else {
-        "delegation_refused"
+impl Group {
+    /// What the rule says of the members that have come.
+    fn verdict(&self, join: &Join) -> Option<bool> {
+        if self.is_decided() {
+            return None;
+        }
+        join.verdict(
+            self.succeeded,
+            self.settled - self.succeeded,
+            self.opened.members,
+        )
+    }
+}
+
+impl super::Children {
+    /// Answers of the members that succeeded, in the order in which they came.
+    fn answers(&self, group: &Group) -> Vec<&Payload> {
+        let succeeded = |id: &RunId| {
+            self.all
+                .get(id)
+                .filter(|child| child.outcome == Some(SUCCEEDED))
+        };
+        group
+            .came
+            .iter()
+            .filter_map(succeeded)
+            .filter_map(|child: &Child| child.answer.as_ref())
+            .collect()
+    }
+
+    /// Whether all members were asked the same: one item, or a `width`.
+    fn is_one_question(&self, group: &Group) -> bool {
+        let item = |id: &RunId| self.all.get(id).map(|child| &child.delegated.item);
+        group.one_question
+            || group
+                .members
+                .windows(2)
+                .all(|pair| item(&pair[0]) == item(&pair[1]))
+    }
+
+    /// The answer that more than half of those who succeeded gave.
+    fn majority(&self, group: &Group) -> Option<&Payload> {
+        let answers = self.answers(group);
+        let count = |answer: &Payload| answers.iter().filter(|other| ***other == *answer).count();
+        answers
+            .iter()
+            .find(|answer| count(answer) * 2 > answers.len())
+            .copied()
+    }
+
+    /// The one answer of a group that was asked one question: the majority's, else the first that came.
+    pub(super) fn agreed(&self, group: &Group) -> Option<&Payload> {
+        if !self.is_one_question(group) {
+            return None;
+        }
+        self.majority(group)
+            .or_else(|| self.answers(group).first().copied())
     }
 }
 

@@ -97,10 +97,11 @@ impl State {
     /// Children whose backoff is over.
     pub(crate) fn advance_supervision(&self, turn: &Turn<'_>) -> Vec<Event> {
         // A cancel reaches a child only through its actor, so it waits for no backoff.
-        let at_once = self.is_cancelling();
+        let at_once =
+            |child: &Child| self.is_cancelling() || self.children.cancelled_by_join(child);
         let due = |id: &&RunId| {
-            let stage = self.children.get(id).map(|child| &child.stage);
-            matches!(stage, Some(Stage::Crashed { restart_at: Some(at) }) if at_once || *at <= turn.now)
+            let child = self.children.get(id).map(|child| (child, &child.stage));
+            matches!(child, Some((child, Stage::Crashed { restart_at: Some(at) })) if *at <= turn.now || at_once(child))
         };
         let restart = |id: &RunId| {
             let nth = self.children.get(id).map_or(1, |child| child.restarts + 1);

@@ -1,0 +1,178 @@
+//! How a group's children are made: narrowed one by one, in slices that fit a commit.
+
+use coppice_messages::{
+    Event, Spent, Value,
+    delegation::{Field, Request, Widening},
+    event::child,
+    ids::{AgentName, NodeName, SlotName},
+};
+use coppice_topology::node::{FanOut, Join};
+
+use super::{Group, Wanted};
+use crate::{
+    agent::{refused, slot_of},
+    limits::{CHILDREN_MAX, SLICE_BYTES, SLICE_CHILDREN},
+    state::{State, Turn},
+};
+
+impl State {
+    pub(super) fn items(&self, fan_out: &FanOut, turn: &Turn<'_>) -> Result<Vec<Value>, String> {
+        let items = match (&fan_out.over, fan_out.width) {
+            (Some(over), _) => match over.resolve(&self.scope(turn)) {
+                Ok(Value::List(items)) => items,
+                Ok(other) => return Err(format!("fan_out over {other}: it is no list")),
+                Err(dangling) => return Err(format!("fan_out over: {dangling}")),
+            },
+            (None, width) => (0..width.unwrap_or(0))
+                .map(|at| Value::Int(i64::from(at)))
+                .collect(),
+        };
+        if items.len() > CHILDREN_MAX as usize {
+            return Err(format!(
+                "fan_out over {} items: a run has at most {CHILDREN_MAX} children",
+                items.len()
+            ));
+        }
+        Ok(items)
+    }
+
+    /// The children's deadline is no later than the join's.
+    pub(super) fn within_join(
+        &self,
+        node: &NodeName,
+        delegation: &Request,
+        join: &Join,
+    ) -> Request {
+        let mut request = delegation.clone();
+        let (Some(span), Some(started), Some(opened)) =
+            (join.deadline, self.nodes.started_at(node), self.opened())
+        else {
+            return request;
+        };
+        let latest = opened
+            .envelope
+            .deadline()
+            .minus(opened.envelope.join_reserve());
+        let join_deadline = started.plus(span).min(latest);
+        request.deadline = Some(
+            request
+                .deadline
+                .map_or(join_deadline, |asked| asked.min(join_deadline)),
+        );
+        request
+    }
+
+    /// The next children of a group, as many as fit one commit.
+    pub(super) fn slice(
+        &self,
+        node: &NodeName,
+        slot: &SlotName,
+        agent: &AgentName,
+        items: &[Value],
+        request: &Request,
+        turn: &Turn<'_>,
+    ) -> Result<Vec<Event>, Widening> {
+        let Some(group) = self.children.groups.get(slot) else {
+            return Ok(Vec::new());
+        };
+        let share = self.share_of(group);
+        let (mut events, mut before, mut bytes) = (Vec::new(), Spent::default(), 0);
+        let rest = items
+            .iter()
+            .enumerate()
+            .skip(group.made as usize)
+            .take(SLICE_CHILDREN as usize);
+        for (before_count, (ordinal, item)) in rest.enumerate() {
+            bytes += item.canonical().len();
+            if bytes > SLICE_BYTES && !events.is_empty() {
+                break;
+            }
+            let wanted = Wanted {
+                node,
+                slot,
+                ordinal: u32::try_from(ordinal).unwrap_or(u32::MAX),
+                agent,
+                item: item.clone(),
+                request,
+                share: &share,
+                before: &before,
+                before_count: u32::try_from(before_count).unwrap_or(u32::MAX),
+            };
+            let delegated = self.delegate(wanted, turn)?;
+            before = before.plus(delegated.envelope.budget());
+            events.push(Event::Child(child::Event::Delegated(Box::new(delegated))));
+        }
+        Ok(events)
+    }
+
+    /// An equal share of what is left for every child still to be made, and one for this run itself.
+    fn share_of(&self, group: &Group) -> Spent {
+        let to_make = u64::from(group.opened.members - group.made);
+        self.account.left().share(to_make + 1)
+    }
+
+    /// The first slice of an agent's proposal stands in one commit with the join, so that a refusal leaves nothing behind.
+    pub(crate) fn open_delegation(
+        &self,
+        node: &NodeName,
+        call: u32,
+        agent: &AgentName,
+        items: &[Value],
+        request: &Request,
+        turn: &Turn<'_>,
+    ) -> Vec<Event> {
+        let Some(slot) = slot_of(node, call) else {
+            return vec![refused(
+                node,
+                call,
+                "/delegate",
+                "no usable slot name".to_owned(),
+            )];
+        };
+        if items.is_empty() {
+            return vec![refused(
+                node,
+                call,
+                "/delegate/items",
+                "there are no items: give one for each child".to_owned(),
+            )];
+        }
+        let share = self.account.left().share(items.len() as u64 + 1);
+        let mut before = Spent::default();
+        for (ordinal, item) in items.iter().enumerate() {
+            let count = u32::try_from(ordinal).unwrap_or(u32::MAX);
+            let wanted = Wanted {
+                node,
+                slot: &slot,
+                ordinal: count,
+                agent,
+                item: item.clone(),
+                request,
+                share: &share,
+                before: &before,
+                before_count: count,
+            };
+            match self.delegate(wanted, turn) {
+                Ok(delegated) => before = before.plus(delegated.envelope.budget()),
+                Err(widening) => {
+                    return vec![refused(
+                        node,
+                        call,
+                        &format!("/delegate/{}", widening.field),
+                        widening.to_string(),
+                    )];
+                }
+            }
+        }
+        vec![self.open_proposed_join(node, slot, items.len())]
+    }
+}
+
+/// The class of the end of a node that may not delegate what it wants to.
+pub(super) fn refusal_class(widening: &Widening) -> &'static str {
+    if matches!(widening.field, Field::Budget | Field::Operations) {
+        "budget_refused"
+    } else {
+        "delegation_refused"
+    }
+}
