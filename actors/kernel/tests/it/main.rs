@@ -2,6 +2,7 @@
 
 mod cancels;
 mod crash;
+mod joins;
 mod laws;
 mod picture;
 mod tables;

@@ -137,6 +137,8 @@ pub struct World {
     tree: TreeId,
     tenant: TenantId,
     input: Value,
+    /// Items whose model never answers.
+    pub failing: fn(&Value) -> bool,
     /// Looks at the world after every step.
     pub after_step: fn(&World),
 }
@@ -173,6 +175,7 @@ impl World {
             arms: BTreeMap::new(),
             tenant,
             input,
+            failing: |_| false,
             after_step: |_| {},
         }
     }
@@ -654,7 +657,7 @@ impl World {
             tokens: 10,
             ..Spent::step()
         };
-        if self.seed.one_in(self.weather.model_fails) {
+        if (self.failing)(input) || self.seed.one_in(self.weather.model_fails) {
             return ModelOutcome::Failed {
                 class: "unavailable".to_owned(),
                 message: "try later".to_owned(),
