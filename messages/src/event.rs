@@ -3,6 +3,7 @@
 //! Append-only: a kind is never renamed or given another meaning. The string kind exists in this file and on the wire, nowhere else.
 
 pub mod budget;
+pub mod callback;
 pub mod check;
 pub mod child;
 pub mod effect;
@@ -37,6 +38,8 @@ pub enum Event {
     Check(check::Event),
     /// A budget ran out.
     Budget(budget::Event),
+    /// A callback or a signal.
+    Callback(callback::Event),
     /// A durable timer.
     Timer(timer::Event),
     /// A fact of no run.
@@ -142,6 +145,9 @@ catalogue! {
     "check.passed" 1 => Check(check::Event::Passed), check::Passed;
     "check.failed" 1 => Check(check::Event::Failed), check::Failed;
     "budget.exhausted" 1 => Budget(budget::Event::Exhausted), budget::Exhausted;
+    "callback.received" 1 => Callback(callback::Event::Received), callback::Received;
+    "callback.absorbed" 1 => Callback(callback::Event::Absorbed), callback::Absorbed;
+    "signal.received" 1 => Callback(callback::Event::Signal), callback::Signal;
     "timer.set" 1 => Timer(timer::Event::Set), timer::Set;
     "timer.due" 1 => Timer(timer::Event::Due), timer::Due;
     "host.started" 1 => System(system::Event::HostStarted), system::HostStarted;

@@ -37,6 +37,12 @@ pub struct Node {
     /// A durable wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait: Option<WaitFor>,
+    /// Which of the nodes behind it are taken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub branch: Option<Branch>,
+    /// Whether the nodes before it go round once more.
+    #[serde(default, rename = "loop", skip_serializing_if = "Option::is_none")]
+    pub again: Option<Loop>,
     /// The run's end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<End>,
@@ -55,6 +61,10 @@ pub enum Kind<'a> {
     Join(&'a Join),
     /// A durable wait.
     Wait(&'a WaitFor),
+    /// Which of the nodes behind it are taken.
+    Branch(&'a Branch),
+    /// Whether the nodes before it go round once more.
+    Loop(&'a Loop),
     /// The run's end.
     End(&'a End),
 }
@@ -287,6 +297,78 @@ impl Join {
 pub enum WaitFor {
     /// That this long has passed since the node's start, downtime included.
     Timer(Millis),
+    /// A signal of this name; one that came before the node's turn counts.
+    Signal(WaitForSignal),
+    /// The callback about an operation that an earlier call node made.
+    Callback(WaitForCallback),
+}
+
+/// A signal that is waited for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WaitForSignal {
+    /// Its name.
+    pub name: String,
+    /// Longest wait; the node fails then. Absent: until the run's deadline.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<Millis>,
+}
+
+/// A callback that is waited for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WaitForCallback {
+    /// The call node whose operation it is about.
+    pub of: NodeName,
+    /// Longest wait; the node fails then. Absent: until the run's deadline.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<Millis>,
+}
+
+impl WaitFor {
+    /// How long at most.
+    #[must_use]
+    pub fn longest(&self) -> Option<Millis> {
+        match self {
+            Self::Timer(span) => Some(*span),
+            Self::Signal(signal) => signal.timeout,
+            Self::Callback(callback) => callback.timeout,
+        }
+    }
+}
+
+/// Which of the nodes behind it are taken: those of the first case that holds. The others are skipped, and what stands only behind
+/// skipped nodes is skipped too.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Branch {
+    /// In order.
+    pub cases: Vec<Case>,
+    /// When no case holds.
+    #[serde(default)]
+    pub otherwise: Vec<NodeName>,
+}
+
+/// One case of a branch.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Case {
+    /// Over typed state.
+    pub when: Condition,
+    /// Nodes that stand directly behind the branch.
+    pub to: Vec<NodeName>,
+}
+
+/// Whether the nodes from `back_to` to this one go round once more.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Loop {
+    /// Where the round begins: a node before this one.
+    pub back_to: NodeName,
+    /// No further round once this holds.
+    pub until: Condition,
+    /// Rounds in all; when the condition does not hold after the last, the node fails.
+    pub at_most: u32,
 }
 
 /// The run's end.
@@ -323,7 +405,9 @@ pub struct Evidence {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidNode {
     /// It does nothing.
-    #[error("the node does nothing: give it one of call, agent, fan_out, join, wait, end")]
+    #[error(
+        "the node does nothing: give it one of call, agent, fan_out, join, wait, branch, loop, end"
+    )]
     Empty,
     /// It does several things.
     #[error("the node has {0}: give it one of them")]
@@ -356,6 +440,8 @@ impl Node {
                     .map(Kind::Join),
             ),
             ("wait", self.wait.as_ref().map(Kind::Wait)),
+            ("branch", self.branch.as_ref().map(Kind::Branch)),
+            ("loop", self.again.as_ref().map(Kind::Loop)),
             ("end", self.end.as_ref().map(Kind::End)),
         ];
         let present: Vec<_> = bodies

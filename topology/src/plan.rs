@@ -104,6 +104,8 @@ pub enum Progress {
     Done,
     /// It did not.
     Failed,
+    /// A branch did not take it.
+    Skipped,
 }
 
 impl Plan {
@@ -164,7 +166,8 @@ impl Graph {
         }
     }
 
-    /// The nodes whose turn has come: waiting, with everything before them done, and a join of its own decided by its branches.
+    /// The nodes whose turn has come: waiting, with everything before them done or skipped and not all of it skipped, and a join of its
+    /// own decided by its branches.
     #[must_use]
     pub fn ready(&self, progress: impl Fn(&NodeName) -> Progress) -> Vec<&NodeName> {
         let ready = |(name, node): &(&NodeName, &Node)| {
@@ -172,7 +175,8 @@ impl Graph {
                 && node
                     .after
                     .iter()
-                    .all(|before| progress(before) == Progress::Done)
+                    .all(|before| matches!(progress(before), Progress::Done | Progress::Skipped))
+                && !is_skipped(node, &progress)
                 && branches(node, &progress).is_none_or(|verdict| verdict.is_some())
         };
         self.nodes
@@ -180,6 +184,58 @@ impl Graph {
             .filter(ready)
             .map(|(name, _)| name)
             .collect()
+    }
+
+    /// Waiting nodes that stand only behind skipped ones.
+    #[must_use]
+    pub fn skipped(&self, progress: impl Fn(&NodeName) -> Progress) -> Vec<&NodeName> {
+        let skipped = |(name, node): &(&NodeName, &Node)| {
+            progress(name) == Progress::Waiting && is_skipped(node, &progress)
+        };
+        self.nodes
+            .iter()
+            .filter(skipped)
+            .map(|(name, _)| name)
+            .collect()
+    }
+
+    /// The nodes that stand directly behind this one.
+    pub fn behind<'a>(&'a self, before: &'a NodeName) -> impl Iterator<Item = &'a NodeName> {
+        self.nodes
+            .iter()
+            .filter(move |(_, node)| node.after.contains(before))
+            .map(|(name, _)| name)
+    }
+
+    /// The nodes that go round: from `first` to `last`, both of them included.
+    #[must_use]
+    pub fn round(&self, first: &NodeName, last: &NodeName) -> BTreeSet<NodeName> {
+        let leads_back = |name: &NodeName| name == first || self.is_before(first, name);
+        let leads_on = |name: &NodeName| name == last || self.is_before(name, last);
+        self.nodes
+            .keys()
+            .filter(|name| leads_back(name) && leads_on(name))
+            .cloned()
+            .collect()
+    }
+
+    fn is_before(&self, earlier: &NodeName, later: &NodeName) -> bool {
+        let mut open = vec![later];
+        let mut seen = BTreeSet::new();
+        while let Some(name) = open.pop() {
+            let Some(node) = self.nodes.get(name) else {
+                continue;
+            };
+            for before in node.before() {
+                if before == earlier {
+                    return true;
+                }
+                if seen.insert(before) {
+                    open.push(before);
+                }
+            }
+        }
+        false
     }
 
     /// Whether a failure of this node is taken by a join of its own instead of ending the run.
@@ -193,6 +249,11 @@ impl Graph {
     }
 }
 
+fn is_skipped(node: &Node, progress: &impl Fn(&NodeName) -> Progress) -> bool {
+    let mut before = node.before().peekable();
+    before.peek().is_some() && before.all(|before| progress(before) == Progress::Skipped)
+}
+
 /// What the branches of a join of its own come to; none for every other node.
 pub fn branches(node: &Node, progress: impl Fn(&NodeName) -> Progress) -> Option<Option<bool>> {
     let join = node.join.as_ref().filter(|join| !join.of.is_empty())?;
@@ -200,7 +261,9 @@ pub fn branches(node: &Node, progress: impl Fn(&NodeName) -> Progress) -> Option
         let matching = join.of.iter().filter(|of| progress(of) == wanted).count();
         u32::try_from(matching).unwrap_or(u32::MAX)
     };
-    let total = u32::try_from(join.of.len()).unwrap_or(u32::MAX);
+    let total = u32::try_from(join.of.len())
+        .unwrap_or(u32::MAX)
+        .saturating_sub(count(Progress::Skipped));
     Some(join.verdict(count(Progress::Done), count(Progress::Failed), total))
 }
 
@@ -216,6 +279,8 @@ impl Node {
             delegation: None,
             join: None,
             wait: None,
+            branch: None,
+            again: None,
             end: None,
         }
     }

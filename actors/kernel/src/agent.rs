@@ -21,7 +21,6 @@ use crate::{
     command::{CheckId, ModelOutcome, Refusal},
     effect::{NotIntended, Resolution, exhausted},
     limits::CHILDREN_MAX,
-    progress::{done, failed},
     state::{State, Turn},
 };
 
@@ -71,6 +70,10 @@ impl Agents {
         } else {
             None
         }
+    }
+
+    pub(crate) fn forget(&mut self, node: &NodeName) {
+        self.0.remove(node);
     }
 
     pub(crate) fn none_asking(&self) -> bool {
@@ -133,12 +136,12 @@ impl State {
         };
         if agent.failures >= self.plan.contract.termination.consecutive_failures.max(1) {
             let message = format!("{} failures in a row of {}", agent.failures, body.agent);
-            return vec![failed(node, "repeated_failure", message)];
+            return vec![self.failed(node, "repeated_failure", message)];
         }
         match &agent.phase {
             Phase::Asking(_) => Vec::new(),
             Phase::Idle => self.ask(node, body, agent.call, &agent.turns, turn),
-            Phase::Answered(_) => vec![done(node, None)],
+            Phase::Answered(_) => vec![self.done(node, None)],
             Phase::Acting(None) => self.act(node, agent, turn),
             Phase::Acting(Some(key)) => self.acted(node, body, agent, key, turn),
             Phase::Delegating(slot) => self.delegated(node, body, agent, slot, turn),
@@ -154,7 +157,7 @@ impl State {
         turn: &Turn<'_>,
     ) -> Vec<Event> {
         let Some(agent) = self.plan.agents.get(&body.agent) else {
-            return vec![failed(
+            return vec![self.failed(
                 node,
                 "result_invalid",
                 format!("the release has no agent {}", body.agent),
@@ -163,7 +166,7 @@ impl State {
         let input = match body.input.resolve(&self.scope(turn)) {
             Ok(input) => input,
             Err(dangling) => {
-                return vec![failed(node, "result_invalid", format!("input: {dangling}"))];
+                return vec![self.failed(node, "result_invalid", format!("input: {dangling}"))];
             }
         };
         let reserved = Spent {
@@ -351,8 +354,8 @@ impl State {
         let members = u32::try_from(members).unwrap_or(CHILDREN_MAX);
         Event::Join(join::Event::Opened(join::Opened {
             node: node.clone(),
+            first: self.children.first(&slot),
             slot,
-            first: 0,
             members,
         }))
     }

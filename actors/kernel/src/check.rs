@@ -20,7 +20,6 @@ use serde::Serialize;
 use crate::{
     command::{CheckId, CheckOutcome, Refusal},
     duty::Duty,
-    progress::failed,
     state::{Meta, State, Turn},
 };
 
@@ -208,7 +207,7 @@ impl State {
             }
         });
         if let Some(message) = broken {
-            return vec![failed(node, "result_invalid", message.clone())];
+            return vec![self.failed(node, "result_invalid", message.clone())];
         }
         let open = self
             .check_names_of(node)
@@ -219,11 +218,7 @@ impl State {
         let answer = match end.answer.resolve(&self.scope(turn)) {
             Ok(answer) => answer,
             Err(dangling) => {
-                return vec![failed(
-                    node,
-                    "result_invalid",
-                    format!("answer: {dangling}"),
-                )];
+                return vec![self.failed(node, "result_invalid", format!("answer: {dangling}"))];
             }
         };
         // Every passed check of the run is evidence: a child's answer passed its schema in the agent's node.

@@ -34,6 +34,8 @@ use crate::{
 pub struct Children {
     all: BTreeMap<RunId, Child>,
     groups: BTreeMap<SlotName, Group>,
+    /// Ordinals that earlier rounds have used up.
+    first: BTreeMap<SlotName, u32>,
     unsettled: u32,
     /// When the children of the last minute were made, oldest first.
     made: VecDeque<Timestamp>,
@@ -168,6 +170,19 @@ impl Children {
             .iter()
             .filter_map(|id| self.all.get_key_value(id));
         all.filter(|(_, child)| child.stage == Stage::Live)
+    }
+
+    /// A new round makes a new group for the slot; its ordinals go on.
+    pub(crate) fn retire(&mut self, slot: &SlotName) {
+        if let Some(group) = self.groups.remove(slot) {
+            self.first
+                .insert(slot.clone(), group.opened.first + group.opened.members);
+        }
+    }
+
+    /// Ordinal of the next group's first member.
+    pub(crate) fn first(&self, slot: &SlotName) -> u32 {
+        self.first.get(slot).copied().unwrap_or(0)
     }
 
     /// How many children have been made.
@@ -480,6 +495,7 @@ impl State {
             SlotOutcome::Unreachable
         });
         let succeeded = child.outcome == Some(SlotOutcome::Ended(Reason::Succeeded));
+        let ordinal = child.delegated.ordinal;
         let (slot, granted) = (
             child.delegated.slot.clone(),
             child.delegated.envelope.budget().clone(),
@@ -488,7 +504,9 @@ impl State {
         self.account.used = self.account.used.plus(&settled.charged);
         self.children.unsettled -= 1;
         touched.push(Duty::Child(settled.child.clone()));
-        let Some(group) = self.children.groups.get_mut(&slot) else {
+        // A child of an earlier round fills no place in this one.
+        let of_round = |group: &&mut Group| ordinal >= group.opened.first;
+        let Some(group) = self.children.groups.get_mut(&slot).filter(of_round) else {
             return;
         };
         group.settled += 1;

@@ -3,6 +3,7 @@
 use coppice_messages::{
     Cause, Digest, Millis, Payload, Spent,
     event::{
+        callback::{Received, Signal},
         effect::{Receipt, ResultCheck, Source},
         model::Proposal,
         run::{CancelRequested, CancelSettled, Opened, Reason},
@@ -55,6 +56,10 @@ pub enum Command {
     Cancel(CancelRequested),
     /// What became of everything below the cancel, read from the log once all of it is quiet.
     Receipt(Box<CancelSettled>),
+    /// Something that a wait may be for.
+    Signal(Signal),
+    /// A callback about an operation.
+    Callback(Received),
     /// Time moved on.
     Tick,
     /// Stop for good: the supervisor will not start this run again.
@@ -228,6 +233,11 @@ pub enum Refusal {
     /// The answer to a question that is not open.
     #[error("{0} is not open: this answer is late or belongs to another incarnation")]
     NotOpen(String),
+    /// Too many signals wait.
+    #[error(
+        "the run has as many signals waiting as it may have: send again once it has taken some"
+    )]
+    TooManySignals,
     /// The parent never delegated this child, or it is settled.
     #[error("{0} is not a live child of this run")]
     NotAChild(RunId),

@@ -46,6 +46,8 @@ impl State {
             Command::ChildCrashed { child, why } => self.decide_crashed(&child, why, turn),
             Command::Cancel(requested) => Ok(self.decide_cancel(requested)),
             Command::Receipt(receipt) => self.decide_receipt(*receipt),
+            Command::Signal(signal) => self.decide_signal(signal),
+            Command::Callback(received) => self.decide_callback(received),
             Command::Tick => Ok(Vec::new()),
             Command::GiveUp { why } if self.lifecycle.closing.is_none() => {
                 Ok(self.fail_all("crashed", &why))

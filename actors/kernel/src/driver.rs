@@ -430,6 +430,8 @@ fn cause_of(command: &Command) -> Option<Cause> {
         | Command::Effect { .. }
         | Command::Check { .. }
         | Command::ChildCrashed { .. }
+        | Command::Signal(_)
+        | Command::Callback(_)
         | Command::Cancel(_)
         | Command::Receipt(_)
         | Command::Tick

@@ -11,6 +11,7 @@ mod cancel;
 mod check;
 mod child;
 pub mod command;
+mod control;
 mod decide;
 mod driver;
 mod duty;

@@ -42,7 +42,7 @@ impl Closing {
     /// The reason that a failed node's class stands for.
     fn of_class(class: &str, message: &str) -> Self {
         let reason = match class {
-            "deadline" => Reason::TimedOut,
+            "deadline" | "wait_timeout" => Reason::TimedOut,
             "unsettled" | "key_conflict" => Reason::NeedsHuman,
             _ => Reason::Failed,
         };

@@ -12,6 +12,8 @@ pub const TURN_EVENTS: usize = 128;
 pub const TURN_BYTES: usize = 128 * 1024;
 /// Inputs that wait for the commit under way.
 pub const MAILBOX: usize = 20_000;
+/// Signals that no wait has taken yet.
+pub const SIGNALS_MAX: usize = 1_000;
 /// Time that what is under way has to end by itself after a cancel, at each level, in milliseconds.
 pub const CANCEL_GRACE_MS: u64 = 5_000;
 /// Time from an intent's `at` within which its first byte must leave, in milliseconds (`spec/effects.md` 2).

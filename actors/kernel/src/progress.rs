@@ -17,7 +17,11 @@ use crate::{
 
 /// How far each node is.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
-pub struct Nodes(BTreeMap<NodeName, NodeState>);
+pub struct Nodes {
+    now: BTreeMap<NodeName, NodeState>,
+    /// Visits of the nodes that wait for their next round.
+    before: BTreeMap<NodeName, u32>,
+}
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 struct NodeState {
@@ -29,58 +33,91 @@ struct NodeState {
 
 impl Nodes {
     pub(crate) fn progress(&self, node: &NodeName) -> Progress {
-        match self.0.get(node).map(|node| &node.outcome) {
+        match self.now.get(node).map(|node| &node.outcome) {
             None => Progress::Waiting,
             Some(None) => Progress::Started,
             Some(Some(Outcome::Done)) => Progress::Done,
             Some(Some(Outcome::Failed { .. })) => Progress::Failed,
+            Some(Some(Outcome::Skipped)) => Progress::Skipped,
+            // Taken back in the same step in which it is recorded.
+            Some(Some(Outcome::Repeated)) => Progress::Waiting,
+        }
+    }
+
+    /// Which visit the node is at, or had last; 0 before the first.
+    pub(crate) fn visit(&self, node: &NodeName) -> u32 {
+        let earlier = self.before.get(node).copied().unwrap_or(0);
+        self.now.get(node).map_or(earlier, |state| state.visit)
+    }
+
+    /// The call of this node became an intent.
+    pub(crate) fn calls(&mut self, node: &NodeName, key: EffectKey) {
+        if let Some(state) = self.now.get_mut(node) {
+            state.effect = Some(key);
+        }
+    }
+
+    fn wait_again(&mut self, node: &NodeName) {
+        if let Some(state) = self.now.remove(node) {
+            self.before.insert(node.clone(), state.visit);
         }
     }
 
     pub(crate) fn started_at(&self, node: &NodeName) -> Option<Timestamp> {
-        self.0.get(node).map(|node| node.started_at)
+        self.now.get(node).map(|node| node.started_at)
     }
 
     /// The effect whose result is the node's value.
     pub(crate) fn effect(&self, node: &NodeName) -> Option<&EffectKey> {
-        self.0.get(node)?.effect.as_ref()
+        self.now.get(node)?.effect.as_ref()
     }
 
     pub(crate) fn at_work(&self) -> impl Iterator<Item = &NodeName> {
-        self.0
+        self.now
             .iter()
             .filter(|(_, node)| node.outcome.is_none())
             .map(|(name, _)| name)
     }
 }
 
-/// A node's end as an event: it did what it is for; of a call with the effect whose result is its value.
-pub(crate) fn done(node: &NodeName, effect: Option<EffectKey>) -> Event {
-    ended(node, Outcome::Done, effect)
-}
+impl State {
+    /// A node's end as an event: it did what it is for; of a call with the effect whose result is its value.
+    pub(crate) fn done(&self, node: &NodeName, effect: Option<EffectKey>) -> Event {
+        self.node_ended(node, Outcome::Done, effect)
+    }
 
-fn ended(node: &NodeName, outcome: Outcome, effect: Option<EffectKey>) -> Event {
-    Event::Node(node::Event::Ended(Ended {
-        node: node.clone(),
-        visit: 1,
-        outcome,
-        effect,
-    }))
-}
-
-/// A failed node's end as an event.
-pub(crate) fn failed(node: &NodeName, class: &str, message: impl Into<String>) -> Event {
-    ended(
-        node,
-        Outcome::Failed {
+    /// A failed node's end as an event.
+    pub(crate) fn failed(&self, node: &NodeName, class: &str, message: impl Into<String>) -> Event {
+        let outcome = Outcome::Failed {
             class: class.to_owned(),
             message: message.into(),
-        },
-        None,
-    )
-}
+        };
+        self.node_ended(node, outcome, None)
+    }
 
-impl State {
+    pub(crate) fn node_ended(
+        &self,
+        node: &NodeName,
+        outcome: Outcome,
+        effect: Option<EffectKey>,
+    ) -> Event {
+        let visit = self.nodes.visit(node).max(1);
+        Event::Node(node::Event::Ended(Ended {
+            node: node.clone(),
+            visit,
+            outcome,
+            effect,
+        }))
+    }
+
+    fn started(&self, node: &NodeName) -> Event {
+        let visit = self.nodes.visit(node) + 1;
+        Event::Node(node::Event::Started(Started {
+            node: node.clone(),
+            visit,
+        }))
+    }
+
     pub(crate) fn evolve_node(&mut self, event: &node::Event, meta: Meta, touched: &mut Vec<Duty>) {
         match event {
             node::Event::Started(started) => {
@@ -90,30 +127,63 @@ impl State {
                     outcome: None,
                     effect: None,
                 };
-                self.nodes.0.insert(started.node.clone(), state);
+                self.nodes.now.insert(started.node.clone(), state);
                 touched.extend(
                     self.check_names_of(&started.node)
                         .map(|check| Duty::Check(started.node.clone(), check)),
                 );
             }
-            node::Event::Ended(ended) => {
-                if let Some(state) = self.nodes.0.get_mut(&ended.node) {
-                    state.outcome = Some(ended.outcome.clone());
-                    state.effect = ended.effect;
-                }
-                let gathered = self
-                    .graph()
-                    .is_some_and(|graph| graph.failure_is_gathered(&ended.node));
-                // A deadline or a supervisor's word ends the run, whoever gathers.
-                let final_class = matches!(&ended.outcome, Outcome::Failed { class, .. } if class == "deadline" || class == "crashed");
-                if !gathered || final_class {
-                    self.close_for(&ended.outcome);
-                }
-                touched.extend(
-                    self.check_names_of(&ended.node)
-                        .map(|check| Duty::Check(ended.node.clone(), check)),
-                );
+            node::Event::Ended(ended) => self.evolve_node_ended(ended, meta, touched),
+        }
+    }
+
+    fn evolve_node_ended(&mut self, ended: &Ended, meta: Meta, touched: &mut Vec<Duty>) {
+        self.take_signal(&ended.node);
+        let fresh = NodeState {
+            visit: ended.visit,
+            started_at: meta.at,
+            outcome: None,
+            effect: None,
+        };
+        let state = self.nodes.now.entry(ended.node.clone()).or_insert(fresh);
+        state.outcome = Some(ended.outcome.clone());
+        state.effect = ended.effect.or(state.effect);
+        if ended.outcome == Outcome::Repeated {
+            self.repeat(&ended.node);
+        }
+        let gathered = self
+            .graph()
+            .is_some_and(|graph| graph.failure_is_gathered(&ended.node));
+        // A deadline or a supervisor's word ends the run, whoever gathers.
+        let is_final = |class: &str| class == "deadline" || class == "crashed";
+        let final_class =
+            matches!(&ended.outcome, Outcome::Failed { class, .. } if is_final(class));
+        if !gathered || final_class {
+            self.close_for(&ended.outcome);
+        }
+        touched.extend(
+            self.check_names_of(&ended.node)
+                .map(|check| Duty::Check(ended.node.clone(), check)),
+        );
+    }
+
+    /// The nodes of the round wait again; what they did stays in the log and in their keys.
+    fn repeat(&mut self, last: &NodeName) {
+        let Some(Kind::Loop(again)) = self.kind(last) else {
+            return;
+        };
+        let round = self
+            .graph()
+            .map(|graph| graph.round(&again.back_to, last))
+            .unwrap_or_default();
+        for node in &round {
+            if let Some(Kind::FanOut(fan_out, ..)) = self.kind(node) {
+                let slot = fan_out.slot.clone();
+                self.children.retire(&slot);
             }
+            self.nodes.wait_again(node);
+            self.agents.forget(node);
+            self.waits.forget(node);
         }
     }
 
@@ -160,7 +230,7 @@ impl State {
         let at_work: Vec<_> = self
             .nodes
             .at_work()
-            .map(|node| failed(node, class, message))
+            .map(|node| self.failed(node, class, message))
             .collect();
         if !at_work.is_empty() {
             return at_work;
@@ -170,7 +240,7 @@ impl State {
             .graph()
             .and_then(|graph| graph.nodes.keys().find(waiting));
         first.map_or_else(Vec::new, |node| {
-            vec![started(node), failed(node, class, message)]
+            vec![self.started(node), self.failed(node, class, message)]
         })
     }
 
@@ -181,11 +251,18 @@ impl State {
         let Some(graph) = self.graph() else {
             return Vec::new();
         };
+        let skipped = graph.skipped(|node| self.nodes.progress(node));
+        if !skipped.is_empty() {
+            return skipped
+                .into_iter()
+                .map(|node| self.node_ended(node, Outcome::Skipped, None))
+                .collect();
+        }
         let ready = graph.ready(|node| self.nodes.progress(node));
         if ready.is_empty() && self.nodes.at_work().next().is_none() {
             return self.fail_all("no_progress", "no node is at work and none can start");
         }
-        ready.into_iter().map(started).collect()
+        ready.into_iter().map(|node| self.started(node)).collect()
     }
 
     fn advance_at_work(&self, turn: &Turn<'_>) -> Vec<Event> {
@@ -200,8 +277,10 @@ impl State {
             }
             Some(Kind::Join(join)) => self.advance_join(node, join),
             Some(Kind::Wait(wait)) => self.advance_wait(node, wait, turn),
+            Some(Kind::Branch(branch)) => self.advance_branch(node, branch, turn),
+            Some(Kind::Loop(again)) => self.advance_loop(node, again, turn),
             Some(Kind::End(end)) => self.advance_end_node(node, end, turn),
-            None => vec![failed(node, "result_invalid", "the plan has no such node")],
+            None => vec![self.failed(node, "result_invalid", "the plan has no such node")],
         };
         self.nodes
             .at_work()
@@ -209,11 +288,4 @@ impl State {
             .find(|events| !events.is_empty())
             .unwrap_or_default()
     }
-}
-
-fn started(node: &NodeName) -> Event {
-    Event::Node(node::Event::Started(Started {
-        node: node.clone(),
-        visit: 1,
-    }))
 }

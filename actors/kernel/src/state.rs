@@ -221,6 +221,7 @@ impl State {
             | Event::Check(_)
             | Event::Budget(_)
             | Event::Timer(_)
+            | Event::Callback(_)
             | Event::System(_) => Ok(()),
         }
     }
@@ -240,6 +241,7 @@ impl State {
             Event::Check(event) => self.evolve_check(event, meta, touched),
             Event::Budget(event) => self.evolve_budget(event, touched),
             Event::Timer(event) => self.evolve_timer(event),
+            Event::Callback(event) => self.evolve_callback(event),
             Event::System(_) | Event::Unrecognised { .. } => {}
         }
         if self.is_cancelling() {
@@ -375,7 +377,12 @@ impl State {
                     Value::List(join.of.iter().map(of).collect()),
                 )]))
             }
-            Kind::Wait(_) => Some(Value::Null),
+            Kind::Wait(wait) => Some(
+                self.waited_for(node, wait)
+                    .and_then(|value| turn.resolve(value))
+                    .unwrap_or_default(),
+            ),
+            Kind::Branch(_) | Kind::Loop(_) => Some(Value::Null),
             Kind::End(_) => None,
         }
     }

@@ -1,27 +1,49 @@
-//! Durable waits: a timer is set once with an absolute due time, and once seen to be due it is due.
+//! Durable waits: timers, signals, callbacks. What came before the wait is kept; what came twice is one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use coppice_messages::{
-    Event, Timestamp,
-    event::timer::{self, Due, Set},
-    ids::NodeName,
+    Event, Payload, Timestamp,
+    event::{
+        callback::{self, Absorbed, Received, Signal},
+        timer::{self, Due, Set},
+    },
+    ids::{EffectKey, NodeName},
 };
-use coppice_topology::node::WaitFor;
+use coppice_topology::node::{Kind, WaitFor};
 use serde::Serialize;
 
 use crate::{
-    progress::done,
+    command::Refusal,
+    limits::SIGNALS_MAX,
     state::{State, Turn},
 };
 
-/// When the nodes that wait for a time are due.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
-pub struct Waits(BTreeMap<NodeName, Timestamp>);
+/// What the run waits for, and what came.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct Waits {
+    timers: BTreeMap<NodeName, Timestamp>,
+    /// Signals that no wait has taken, in the order in which they came.
+    signals: Vec<Signal>,
+    signal_ids: BTreeSet<String>,
+    taken: BTreeMap<NodeName, Payload>,
+    /// First callback of each operation.
+    callbacks: BTreeMap<EffectKey, Payload>,
+    callback_ids: BTreeSet<(EffectKey, String)>,
+}
 
 impl Waits {
     pub(crate) fn due(&self) -> Option<Timestamp> {
-        self.0.values().min().copied()
+        self.timers.values().min().copied()
+    }
+
+    pub(crate) fn forget(&mut self, node: &NodeName) {
+        self.timers.remove(node);
+        self.taken.remove(node);
+    }
+
+    fn signal(&self, name: &str) -> Option<&Signal> {
+        self.signals.iter().find(|signal| signal.name == name)
     }
 }
 
@@ -32,31 +54,134 @@ impl State {
         wait: &WaitFor,
         turn: &Turn<'_>,
     ) -> Vec<Event> {
-        let WaitFor::Timer(span) = wait;
-        let node_of = || node.clone();
-        match self.waits.0.get(node) {
-            None => vec![Event::Timer(timer::Event::Set(Set {
-                node: node_of(),
-                visit: 1,
-                due: turn.now.plus(*span),
-            }))],
-            Some(due) if *due <= turn.now => {
-                vec![
-                    Event::Timer(timer::Event::Due(Due {
-                        node: node_of(),
-                        visit: 1,
-                    })),
-                    done(node, None),
-                ]
-            }
-            Some(_) => Vec::new(),
+        let came = match wait {
+            WaitFor::Timer(_) => false,
+            WaitFor::Signal(signal) => self.waits.signal(&signal.name).is_some(),
+            WaitFor::Callback(callback) => self.callback_of(&callback.of).is_some(),
+        };
+        if came {
+            return vec![self.done(node, None)];
         }
+        let visit = self.nodes.visit(node);
+        match (self.waits.timers.get(node), wait.longest()) {
+            (None, Some(span)) => {
+                let due = turn.now.plus(span);
+                vec![Event::Timer(timer::Event::Set(Set {
+                    node: node.clone(),
+                    visit,
+                    due,
+                }))]
+            }
+            (Some(due), _) if *due <= turn.now => {
+                let seen = Event::Timer(timer::Event::Due(Due {
+                    node: node.clone(),
+                    visit,
+                }));
+                let end = match wait {
+                    WaitFor::Timer(_) => self.done(node, None),
+                    WaitFor::Signal(_) | WaitFor::Callback(_) => self.failed(
+                        node,
+                        "wait_timeout",
+                        "what the run waits for did not come in time",
+                    ),
+                };
+                vec![seen, end]
+            }
+            (Some(_) | None, _) => Vec::new(),
+        }
+    }
+
+    fn callback_of(&self, call: &NodeName) -> Option<&Payload> {
+        self.waits.callbacks.get(self.nodes.effect(call)?)
+    }
+
+    /// What a wait that is over brought.
+    pub(crate) fn waited_for(&self, node: &NodeName, wait: &WaitFor) -> Option<&Payload> {
+        match wait {
+            WaitFor::Timer(_) => None,
+            WaitFor::Signal(_) => self.waits.taken.get(node),
+            WaitFor::Callback(callback) => self.callback_of(&callback.of),
+        }
+    }
+
+    /// The end of a wait for a signal takes the oldest one of its name.
+    pub(crate) fn take_signal(&mut self, node: &NodeName) {
+        let Some(Kind::Wait(WaitFor::Signal(wanted))) = self.kind(node) else {
+            return;
+        };
+        let at = self
+            .waits
+            .signals
+            .iter()
+            .position(|signal| signal.name == wanted.name);
+        if let Some(at) = at {
+            let signal = self.waits.signals.remove(at);
+            self.waits.taken.insert(node.clone(), signal.value);
+        }
+        self.waits.timers.remove(node);
+    }
+
+    pub(crate) fn decide_signal(&self, signal: Signal) -> Result<Vec<Event>, Refusal> {
+        if self.waits.signal_ids.contains(&signal.id) {
+            return Ok(Vec::new());
+        }
+        if self.waits.signals.len() >= SIGNALS_MAX {
+            return Err(Refusal::TooManySignals);
+        }
+        Ok(vec![Event::Callback(callback::Event::Signal(signal))])
+    }
+
+    /// One callback of each operation counts; every other is absorbed, and a repeated one leaves no further trace than the first repetition.
+    pub(crate) fn decide_callback(&self, received: Received) -> Result<Vec<Event>, Refusal> {
+        if self.effects.get(&received.key).is_none() {
+            return Err(Refusal::NotOpen(format!("operation {:?}", received.key)));
+        }
+        let Received { key, id, .. } = received.clone();
+        let seen = self.waits.callback_ids.contains(&(key, id.clone()));
+        let answered = self.waits.callbacks.contains_key(&key);
+        Ok(vec![Event::Callback(if seen {
+            callback::Event::Absorbed(Absorbed {
+                key,
+                id,
+                why: "the same callback came before".to_owned(),
+            })
+        } else if answered {
+            callback::Event::Absorbed(Absorbed {
+                key,
+                id,
+                why: "another callback of this operation came before".to_owned(),
+            })
+        } else {
+            callback::Event::Received(received)
+        })])
     }
 
     pub(crate) fn evolve_timer(&mut self, event: &timer::Event) {
         match event {
-            timer::Event::Set(set) => self.waits.0.insert(set.node.clone(), set.due),
-            timer::Event::Due(due) => self.waits.0.remove(&due.node),
+            timer::Event::Set(set) => self.waits.timers.insert(set.node.clone(), set.due),
+            timer::Event::Due(due) => self.waits.timers.remove(&due.node),
         };
+    }
+
+    pub(crate) fn evolve_callback(&mut self, event: &callback::Event) {
+        match event {
+            callback::Event::Received(received) => {
+                self.waits
+                    .callback_ids
+                    .insert((received.key, received.id.clone()));
+                self.waits
+                    .callbacks
+                    .insert(received.key, received.value.clone());
+            }
+            callback::Event::Absorbed(absorbed) => {
+                self.waits
+                    .callback_ids
+                    .insert((absorbed.key, absorbed.id.clone()));
+            }
+            callback::Event::Signal(signal) => {
+                self.waits.signal_ids.insert(signal.id.clone());
+                self.waits.signals.push(signal.clone());
+            }
+        }
     }
 }

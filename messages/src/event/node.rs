@@ -42,6 +42,10 @@ pub struct Ended {
 pub enum Outcome {
     /// It did what it is for.
     Done,
+    /// A branch did not take it.
+    Skipped,
+    /// A loop goes round once more: its nodes wait again.
+    Repeated,
     /// It did not; the class is that of the run's end, should it end for this.
     Failed {
         /// Open set.

@@ -3,7 +3,7 @@
 use coppice_messages::{
     Access, Contract, Operation,
     budget::Spent,
-    ids::{AgentName, ToolName},
+    ids::{AgentName, NodeName, ToolName},
 };
 
 use super::{
@@ -51,20 +51,26 @@ pub(super) fn check(parts: &Parts, faults: &mut Vec<Diagnostic>) {
                     reads(parts, &path, &evidence.check, faults);
                 }
             }
-            Ok(Kind::Wait(WaitFor::Timer(span))) => {
-                let most = parts.contract.value.budget.wall_clock;
-                if *span >= most {
-                    let path = ["nodes", name.as_str(), "wait", "timer"];
-                    let message =
-                        format!("the run would wait {span}, but its contract ends it after {most}");
-                    let help = "wait for less, or raise wall_clock in the contract's budget";
-                    faults.push(parts.topology.at_value(&path, message).help(help));
-                }
-            }
-            Ok(Kind::Join(_)) | Err(_) => {}
+            Ok(Kind::Wait(wait)) => wait_within(parts, name, wait, faults),
+            Ok(Kind::Join(_) | Kind::Branch(_) | Kind::Loop(_)) | Err(_) => {}
         }
     }
     whole_sum(parts, &all, faults);
+}
+
+/// A wait that outlasts the contract would never end.
+fn wait_within(parts: &Parts, name: &NodeName, wait: &WaitFor, faults: &mut Vec<Diagnostic>) {
+    let most = parts.contract.value.budget.wall_clock;
+    if let Some(span) = wait.longest().filter(|span| *span >= most) {
+        let message = format!("the run would wait {span}, but its contract ends it after {most}");
+        let help = "wait for less, or raise wall_clock in the contract's budget";
+        faults.push(
+            parts
+                .topology
+                .at_value(&["nodes", name.as_str(), "wait"], message)
+                .help(help),
+        );
+    }
 }
 
 fn known_agent(

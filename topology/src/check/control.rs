@@ -51,7 +51,15 @@ fn used(parts: &Parts) -> BTreeMap<ToolName, Diagnostic> {
                         .or_insert_with(|| topology.at_value(&path, ""));
                 }
             }
-            Ok(Kind::Agent(_) | Kind::FanOut(..) | Kind::Join(_) | Kind::Wait(_)) | Err(_) => {}
+            Ok(
+                Kind::Agent(_)
+                | Kind::FanOut(..)
+                | Kind::Join(_)
+                | Kind::Wait(_)
+                | Kind::Branch(_)
+                | Kind::Loop(_),
+            )
+            | Err(_) => {}
         }
     }
     used

@@ -8,7 +8,7 @@ use super::listed;
 use crate::{
     document::Topology,
     load::{Diagnostic, Loaded, suggestion},
-    node::{Join, Kind, Node},
+    node::{Branch, Join, Kind, Loop, Node, WaitFor},
 };
 
 /// The children that an agent node delegates fill the slot `<node>-<call>`: the name leaves room for the number.
@@ -29,7 +29,7 @@ pub(super) fn check(topology: &Loaded<Topology>, faults: &mut Vec<Diagnostic>) -
         faults.push(
             topology
                 .at_key(&["nodes", name.as_str()], message)
-                .help("take one of them out of after; there are no loops"),
+                .help("take one of them out of after; a node loop goes round"),
         );
     }
     let sound = faults.len() == before;
@@ -90,8 +90,92 @@ fn bodies(topology: &Loaded<Topology>, faults: &mut Vec<Diagnostic>) {
                         .help("the children that it delegates fill slots named after it"),
                 );
             }
+            Ok(Kind::Branch(branch)) => targets(topology, name, branch, faults),
+            Ok(Kind::Loop(again)) => round(topology, name, again, faults),
+            Ok(Kind::Wait(WaitFor::Callback(callback))) => {
+                called(topology, name, &callback.of, faults)
+            }
             Ok(Kind::Call(_) | Kind::Agent(_) | Kind::Join(_) | Kind::Wait(_) | Kind::End(_)) => {}
         }
+    }
+}
+
+/// A branch leads to nodes that stand directly behind it.
+fn targets(
+    topology: &Loaded<Topology>,
+    name: &NodeName,
+    branch: &Branch,
+    faults: &mut Vec<Diagnostic>,
+) {
+    let nodes = &topology.value.nodes;
+    let cases = branch.cases.iter().enumerate().map(|(nth, case)| {
+        (
+            vec!["cases".to_owned(), nth.to_string(), "to".to_owned()],
+            &case.to,
+        )
+    });
+    let all = cases.chain(std::iter::once((
+        vec!["otherwise".to_owned()],
+        &branch.otherwise,
+    )));
+    for (place, to) in all {
+        let path: Vec<&str> = ["nodes", name.as_str(), "branch"]
+            .into_iter()
+            .chain(place.iter().map(String::as_str))
+            .collect();
+        for target in to {
+            let behind = nodes
+                .get(target)
+                .is_some_and(|node| node.after.contains(name));
+            if !behind {
+                let message = format!("{target} does not stand directly behind {name}");
+                let help = format!("give {target} after: [{name}]");
+                faults.push(topology.at_value(&path, message).help(help));
+            }
+        }
+    }
+}
+
+/// A loop goes back to a node before it and has at least one round.
+fn round(topology: &Loaded<Topology>, name: &NodeName, again: &Loop, faults: &mut Vec<Diagnostic>) {
+    let nodes = &topology.value.nodes;
+    let before = ancestors(nodes).remove(name).unwrap_or_default();
+    if !before.contains(&again.back_to) {
+        let message = format!("{} is not before {name}", again.back_to);
+        let help = format!(
+            "a loop goes back to one of: {}",
+            listed(before.into_iter().collect::<Vec<_>>())
+        );
+        faults.push(
+            topology
+                .at_value(&["nodes", name.as_str(), "loop", "back_to"], message)
+                .help(help),
+        );
+    }
+    if again.at_most == 0 {
+        let message = "at_most is 0: the loop would fail before its first round ends";
+        faults.push(topology.at_value(&["nodes", name.as_str(), "loop", "at_most"], message));
+    }
+}
+
+/// A callback is about the operation of a call node before it.
+fn called(
+    topology: &Loaded<Topology>,
+    name: &NodeName,
+    of: &NodeName,
+    faults: &mut Vec<Diagnostic>,
+) {
+    let nodes = &topology.value.nodes;
+    let before = ancestors(nodes).remove(name).unwrap_or_default();
+    let is_call = nodes.get(of).is_some_and(|node| node.call.is_some());
+    if !before.contains(of) || !is_call {
+        let message = format!("{of} is no call node before {name}");
+        let help = "name the node whose operation the callback is about";
+        faults.push(
+            topology
+                .at_value(&["nodes", name.as_str(), "wait", "callback", "of"], message)
+                .help(help),
+        );
     }
 }
 

@@ -73,6 +73,17 @@ pub(super) fn check(parts: &Parts, faults: &mut Vec<Diagnostic>) {
                     place.check = None;
                 }
             }
+            Ok(Kind::Branch(branch)) => {
+                for (nth, case) in branch.cases.iter().enumerate() {
+                    place.condition(
+                        &under(name, &["branch", "cases", &nth.to_string(), "when"]),
+                        &case.when,
+                    );
+                }
+            }
+            Ok(Kind::Loop(again)) => {
+                place.condition(&under(name, &["loop", "until"]), &again.until)
+            }
             Ok(Kind::Join(_) | Kind::Wait(_)) | Err(_) => {}
         }
     }
@@ -241,7 +252,7 @@ fn beyond_value(parts: &Parts, node: &Node, pointer: &str) -> Option<(String, St
             (agent_schema(&fan_out.agent)?, inner, outer)
         }
         Kind::Join(_) => return beyond_gathered(pointer, &["results"]),
-        Kind::Wait(_) | Kind::End(_) => return None,
+        Kind::Wait(_) | Kind::Branch(_) | Kind::Loop(_) | Kind::End(_) => return None,
     };
     match follow(schema, inner) {
         Declared::Unknown { parent, schema } => {

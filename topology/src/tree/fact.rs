@@ -3,7 +3,7 @@
 use coppice_messages::{
     Event, Spent,
     event::{
-        check, child,
+        callback, check, child,
         effect::{self, LostCall, ReconciledOutcome, ResultCheck},
         join,
         model::{self, Proposal},
@@ -34,6 +34,15 @@ pub fn fact(event: &Event) -> String {
             "{}: {} asked, {} left",
             over.dimension, over.asked, over.left
         ),
+        Event::Callback(callback::Event::Received(received)) => {
+            format!("callback {} about {:?}", received.id, received.key)
+        }
+        Event::Callback(callback::Event::Absorbed(absorbed)) => {
+            format!("callback {} changes nothing: {}", absorbed.id, absorbed.why)
+        }
+        Event::Callback(callback::Event::Signal(signal)) => {
+            format!("signal {} ({})", signal.name, signal.id)
+        }
         Event::Timer(timer::Event::Set(set)) => format!("{} waits until {}", set.node, set.due),
         Event::Timer(timer::Event::Due(due)) => format!("{} has waited long enough", due.node),
         Event::System(event) => system_fact(event),
@@ -97,6 +106,8 @@ fn node_fact(event: &node::Event) -> String {
         node::Event::Started(started) => format!("{} begins", started.node),
         node::Event::Ended(ended) => match &ended.outcome {
             Outcome::Done => format!("{} is done", ended.node),
+            Outcome::Skipped => format!("{} is skipped", ended.node),
+            Outcome::Repeated => format!("{} goes round once more", ended.node),
             Outcome::Failed { class, message } => {
                 format!("{} failed ({class}): {message}", ended.node)
             }

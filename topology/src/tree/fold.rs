@@ -107,6 +107,7 @@ impl Folded {
             Event::Join(_)
             | Event::Check(_)
             | Event::Budget(_)
+            | Event::Callback(_)
             | Event::System(_)
             | Event::Unrecognised { .. } => {}
         }
@@ -147,6 +148,9 @@ impl Folded {
             node::Event::Started(started) => (&started.node, NodeState::Started),
             node::Event::Ended(ended) => match ended.outcome {
                 Outcome::Done => (&ended.node, NodeState::Done),
+                Outcome::Skipped => (&ended.node, NodeState::Skipped),
+                // The nodes of the round wait again; each says so itself when it starts.
+                Outcome::Repeated => (&ended.node, NodeState::Started),
                 Outcome::Failed { .. } => (&ended.node, NodeState::Failed),
             },
         };

@@ -195,4 +195,6 @@ pub enum NodeState {
     Done,
     /// It did not.
     Failed,
+    /// A branch did not take it.
+    Skipped,
 }

@@ -90,7 +90,10 @@ impl State {
             let wanted = Wanted {
                 node,
                 slot,
-                ordinal: u32::try_from(ordinal).unwrap_or(u32::MAX),
+                ordinal: group
+                    .opened
+                    .first
+                    .saturating_add(u32::try_from(ordinal).unwrap_or(u32::MAX)),
                 agent,
                 item: item.clone(),
                 request,

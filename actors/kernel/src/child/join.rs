@@ -18,10 +18,7 @@ use coppice_topology::{
 };
 
 use super::{Child, Group, delegate::refusal_class};
-use crate::{
-    progress::{done, failed},
-    state::{Meta, State, Turn},
-};
+use crate::state::{Meta, State, Turn};
 
 /// The children of a proposal are all waited for; the model is told who failed.
 const PROPOSED: Join = Join {
@@ -48,7 +45,7 @@ impl State {
         let Some(group) = self.children.groups.get(&fan_out.slot) else {
             return match self.items(fan_out, turn) {
                 Ok(items) => vec![self.open_proposed_join(node, fan_out.slot.clone(), items.len())],
-                Err(why) => vec![failed(node, "result_invalid", why)],
+                Err(why) => vec![self.failed(node, "result_invalid", why)],
             };
         };
         if let Some(met) = group.verdict(join) {
@@ -61,7 +58,9 @@ impl State {
         let request = self.within_join(node, delegation, join);
         match self.slice(node, &fan_out.slot, &fan_out.agent, &items, &request, turn) {
             Ok(events) => events,
-            Err(widening) => vec![failed(node, refusal_class(&widening), widening.to_string())],
+            Err(widening) => {
+                vec![self.failed(node, refusal_class(&widening), widening.to_string())]
+            }
         }
     }
 
@@ -78,12 +77,12 @@ impl State {
             met: met && conflict.is_none(),
         };
         let outcome = match conflict {
-            Some(class) => failed(
+            Some(class) => self.failed(
                 node,
                 class,
                 "the members gave different answers to one question",
             ),
-            None if met => done(node, None),
+            None if met => self.done(node, None),
             None => {
                 let failures = group.settled - group.succeeded;
                 let message = format!(
@@ -91,7 +90,7 @@ impl State {
                     join.rule(),
                     group.opened.members
                 );
-                failed(node, "join_failed", message)
+                self.failed(node, "join_failed", message)
             }
         };
         vec![Event::Join(join::Event::Decided(decided)), outcome]
@@ -165,7 +164,9 @@ impl State {
         }
         match self.slice(node, slot, agent, items, delegation, turn) {
             Ok(events) => events,
-            Err(widening) => vec![failed(node, refusal_class(&widening), widening.to_string())],
+            Err(widening) => {
+                vec![self.failed(node, refusal_class(&widening), widening.to_string())]
+            }
         }
     }
 
@@ -174,14 +175,14 @@ impl State {
             .graph()
             .and_then(|graph| branches(graph.nodes.get(node)?, |of| self.nodes.progress(of)));
         match verdict.flatten() {
-            Some(true) => vec![done(node, None)],
+            Some(true) => vec![self.done(node, None)],
             Some(false) => {
                 let lost = join
                     .of
                     .iter()
                     .filter(|of| self.nodes.progress(of) == Progress::Failed)
                     .count();
-                vec![failed(
+                vec![self.failed(
                     node,
                     "join_failed",
                     format!(
@@ -212,6 +213,8 @@ impl State {
                         | Kind::Call(_)
                         | Kind::Join(_)
                         | Kind::Wait(_)
+                        | Kind::Branch(_)
+                        | Kind::Loop(_)
                         | Kind::End(_),
                     )
                     | None => (self.held_concurrency(), &PROPOSED, false),

@@ -27,7 +27,15 @@ impl State {
     fn restart_rule(&self, child: &Child) -> Restart {
         match self.kind(&child.delegated.node) {
             Some(Kind::FanOut(fan_out, ..)) => fan_out.restart.clone(),
-            Some(Kind::Call(_) | Kind::Agent(_) | Kind::Join(_) | Kind::Wait(_) | Kind::End(_))
+            Some(
+                Kind::Call(_)
+                | Kind::Agent(_)
+                | Kind::Join(_)
+                | Kind::Wait(_)
+                | Kind::Branch(_)
+                | Kind::Loop(_)
+                | Kind::End(_),
+            )
             | None => Restart::default(),
         }
     }

@@ -100,6 +100,9 @@ impl State {
             failures,
         };
         self.effects.0.insert(intended.key, effect);
+        if intended.call == 0 {
+            self.nodes.calls(&intended.node, intended.key);
+        }
         self.agents
             .acting(&intended.node, intended.call, intended.key);
         touched.push(Duty::Effect(intended.key));

@@ -10,11 +10,8 @@ use coppice_messages::{
 };
 use coppice_topology::{node::Call, plan::PinnedTool};
 
-use super::{Effect, Resolution, Status, exhausted};
-use crate::{
-    progress::{done, failed},
-    state::{State, Turn},
-};
+use super::{Resolution, Status, exhausted};
+use crate::state::{State, Turn};
 
 /// Why a call does not become an intent.
 pub(crate) enum NotIntended {
@@ -67,7 +64,8 @@ impl State {
                 .opened()
                 .map(|opened| opened.path.as_str())
                 .unwrap_or_default();
-            return Ok(format!("at:{path}/{node}.{call}"));
+            let visit = self.nodes.visit(node);
+            return Ok(format!("at:{path}/{node}.{visit}.{call}"));
         }
         let scope = self.scope(turn);
         let parts = business_key
@@ -189,33 +187,30 @@ impl State {
     }
 
     pub(crate) fn advance_call(&self, node: &NodeName, call: &Call, turn: &Turn<'_>) -> Vec<Event> {
-        let own = |(_, effect): &(&EffectKey, &Effect)| {
-            effect.intended.node == *node && effect.intended.call == 0
-        };
-        if let Some((key, effect)) = self.effects.iter().find(own) {
+        if let Some((key, effect)) = self
+            .nodes
+            .effect(node)
+            .and_then(|key| Some((key, self.effects.get(key)?)))
+        {
             return match self.resolution(effect) {
                 Resolution::Pending => Vec::new(),
-                Resolution::Value(_) => vec![done(node, Some(*key))],
-                Resolution::Failed { class, message } => vec![failed(node, class, message)],
+                Resolution::Value(_) => vec![self.done(node, Some(*key))],
+                Resolution::Failed { class, message } => vec![self.failed(node, class, message)],
             };
         }
         let arguments = match call.arguments.resolve(&self.scope(turn)) {
             Ok(arguments) => turn.keep(arguments),
             Err(dangling) => {
-                return vec![failed(
-                    node,
-                    "result_invalid",
-                    format!("arguments: {dangling}"),
-                )];
+                return vec![self.failed(node, "result_invalid", format!("arguments: {dangling}"))];
             }
         };
         match self.intend(node, 0, &call.tool, arguments, turn) {
             Ok(intended) => vec![intended],
-            Err(NotIntended::Refused { class, message }) => vec![failed(node, class, message)],
+            Err(NotIntended::Refused { class, message }) => vec![self.failed(node, class, message)],
             Err(NotIntended::Budget(over)) => vec![exhausted(over)],
-            Err(NotIntended::DoneBefore(key)) => vec![done(node, Some(key))],
+            Err(NotIntended::DoneBefore(key)) => vec![self.done(node, Some(key))],
             Err(NotIntended::Conflict(conflicted)) => {
-                let failed = failed(
+                let failed = self.failed(
                     node,
                     "key_conflict",
                     "the key stands for other arguments; a person must look",

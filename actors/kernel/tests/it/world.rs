@@ -223,6 +223,11 @@ impl World {
     /// Runs to the root's end; panics when nothing more happens, with the seed.
     pub fn run(&mut self) -> Ended {
         self.start_root();
+        self.run_on()
+    }
+
+    /// Runs a prepared world to the root's end.
+    pub fn run_on(&mut self) -> Ended {
         for _ in 0..200_000 {
             if let Some(ended) = self.ended() {
                 return ended;

@@ -3,7 +3,7 @@
 use coppice_messages::{
     Digest, Dimension, Event, Millis, Operation, Payload, Spent, Value,
     delegation::{AuthorityScope, BudgetRequest, Request},
-    event::{budget, check, child, effect, join, model, node, run, system, timer},
+    event::{budget, callback, check, child, effect, join, model, node, run, system, timer},
     ids::{EffectKey, RunId},
 };
 
@@ -21,6 +21,7 @@ pub fn events() -> Vec<Event> {
     all.extend(outcome_events().into_iter().map(Event::Effect));
     all.extend(check_events().into_iter().map(Event::Check));
     all.extend(budget_events().into_iter().map(Event::Budget));
+    all.extend(callback_events().into_iter().map(Event::Callback));
     all.extend(timer_events().into_iter().map(Event::Timer));
     all.extend(system_events().into_iter().map(Event::System));
     all
@@ -152,6 +153,8 @@ fn node_events() -> Vec<node::Event> {
         }),
         ended(node::Outcome::Done, None),
         ended(node::Outcome::Done, Some(key())),
+        ended(node::Outcome::Skipped, None),
+        ended(node::Outcome::Repeated, None),
         ended(
             node::Outcome::Failed {
                 class: "join_not_met".into(),
@@ -472,6 +475,14 @@ fn budget_events() -> Vec<budget::Event> {
             })
         })
         .collect()
+}
+
+fn callback_events() -> Vec<callback::Event> {
+    vec![
+        callback::Event::Received(callback::Received { key: key(), id: "cb-1".into(), value: inline() }),
+        callback::Event::Absorbed(callback::Absorbed { key: key(), id: "cb-1".into(), why: "it came before".into() }),
+        callback::Event::Signal(callback::Signal { name: "go".into(), id: "sig-1".into(), value: inline() }),
+    ]
 }
 
 fn timer_events() -> Vec<timer::Event> {

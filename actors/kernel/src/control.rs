@@ -1,0 +1,48 @@
+//! Branches and loops: control over typed state, each with a limit.
+
+use coppice_messages::{Event, event::node::Outcome, ids::NodeName};
+use coppice_topology::node::{Branch, Loop};
+
+use crate::state::{State, Turn};
+
+impl State {
+    /// Takes the first case that holds; what stands directly behind and is not taken is skipped.
+    pub(crate) fn advance_branch(
+        &self,
+        node: &NodeName,
+        branch: &Branch,
+        turn: &Turn<'_>,
+    ) -> Vec<Event> {
+        let scope = self.scope(turn);
+        let taken = branch
+            .cases
+            .iter()
+            .find(|case| case.when.holds(&scope))
+            .map_or(&branch.otherwise, |case| &case.to);
+        let Some(graph) = self.graph() else {
+            return Vec::new();
+        };
+        let left = graph.behind(node).filter(|behind| !taken.contains(behind));
+        let skipped = left.map(|behind| self.node_ended(behind, Outcome::Skipped, None));
+        std::iter::once(self.done(node, None))
+            .chain(skipped)
+            .collect()
+    }
+
+    /// Done once its condition holds; else one more round, within its limit.
+    pub(crate) fn advance_loop(
+        &self,
+        node: &NodeName,
+        again: &Loop,
+        turn: &Turn<'_>,
+    ) -> Vec<Event> {
+        if again.until.holds(&self.scope(turn)) {
+            return vec![self.done(node, None)];
+        }
+        if self.nodes.visit(node) >= again.at_most {
+            let message = format!("the condition does not hold after {} rounds", again.at_most);
+            return vec![self.failed(node, "loop_limit", message)];
+        }
+        vec![self.node_ended(node, Outcome::Repeated, None)]
+    }
+}
