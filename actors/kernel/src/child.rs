@@ -3,6 +3,7 @@
 mod delegate;
 mod join;
 mod supervise;
+mod value;
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -10,14 +11,13 @@ use std::{
 };
 
 use coppice_messages::{
-    Digest, Event, Payload, Spent, Timestamp, Value,
-    delegation::{Field, Request, Standing, Widening},
+    Digest, Event, Payload, Spent, Timestamp,
     event::{
         child::{self, Delegated, Rejected, Returned, Settled},
         join::{Opened, SlotOutcome},
         run::Reason,
     },
-    ids::{AgentName, NodeName, RunId, SlotName},
+    ids::{RunId, SlotName},
 };
 use coppice_topology::node::{Order, Then};
 use serde::Serialize;
@@ -25,8 +25,7 @@ use serde::Serialize;
 use crate::{
     command::{ChildEnd, ChildEndFacts, Refusal},
     duty::Duty,
-    limits::CHILDREN_MAX,
-    state::{Meta, State, Turn},
+    state::{Meta, State},
 };
 
 /// The children of one run and the groups that they fill.
@@ -203,141 +202,9 @@ impl Children {
             }
         }
     }
-
-    /// The results and outcomes of a decided group, answers looked up.
-    pub(crate) fn group_value(&self, slot: &SlotName, turn: &Turn<'_>) -> Option<Value> {
-        self.group_with(slot, |answer| turn.resolve(answer).unwrap_or_default())
-    }
-
-    /// The same with large answers by digest, which needs no look-up.
-    pub(crate) fn group_payload(&self, slot: &SlotName) -> Payload {
-        let value = self.group_with(slot, |answer| match answer {
-            Payload::Inline(value) => value.clone(),
-            Payload::Blob { digest, .. } => Value::map([("blob", Value::Text(digest.to_string()))]),
-        });
-        Payload::Inline(value.unwrap_or_default())
-    }
-
-    fn group_with(&self, slot: &SlotName, show: impl Fn(&Payload) -> Value) -> Option<Value> {
-        let group = self.groups.get(slot)?;
-        let outcomes = group.outcomes.as_ref()?;
-        let succeeded =
-            |child: &&Child| child.outcome == Some(SlotOutcome::Ended(Reason::Succeeded));
-        let result = |id: &RunId| {
-            let answer = self
-                .all
-                .get(id)
-                .filter(succeeded)
-                .and_then(|child| child.answer.as_ref());
-            answer.map(&show).unwrap_or_default()
-        };
-        let results = match group.order {
-            Order::Declared => group.members.iter().map(result).collect(),
-            Order::Completion => group.came.iter().map(result).collect(),
-        };
-        let outcomes = outcomes
-            .iter()
-            .map(|outcome| Value::Text(outcome_text(outcome)))
-            .collect();
-        let agreed = self.agreed(group).map(|answer| ("answer", show(answer)));
-        let all = [
-            ("results", Value::List(results)),
-            ("outcomes", Value::List(outcomes)),
-        ];
-        Some(Value::map(all.into_iter().chain(agreed)))
-    }
-}
-
-fn outcome_text(outcome: &SlotOutcome) -> String {
-    match outcome {
-        SlotOutcome::Ended(reason) => reason.to_string(),
-        SlotOutcome::ResultInvalid => "result_invalid".to_owned(),
-        SlotOutcome::Unreachable => "unreachable".to_owned(),
-        SlotOutcome::Skipped => "skipped".to_owned(),
-        SlotOutcome::Open => "open".to_owned(),
-    }
-}
-
-/// One child to be made.
-pub(crate) struct Wanted<'a> {
-    pub node: &'a NodeName,
-    pub slot: &'a SlotName,
-    pub ordinal: u32,
-    pub agent: &'a AgentName,
-    pub item: Value,
-    pub request: &'a Request,
-    /// What an absent spent dimension gets.
-    pub share: &'a Spent,
-    /// Reserved by children made earlier in the same commit.
-    pub before: &'a Spent,
-    /// Children made earlier in the same commit.
-    pub before_count: u32,
 }
 
 impl State {
-    /// Narrows this run's envelope for a child and records the delegation.
-    pub(crate) fn delegate(
-        &self,
-        wanted: Wanted<'_>,
-        turn: &Turn<'_>,
-    ) -> Result<Delegated, Widening> {
-        let widening = |field, asked: String, had: String| Widening { field, asked, had };
-        let opened = self.opened().ok_or_else(|| {
-            widening(
-                Field::ParentRunId,
-                "a child".into(),
-                "not been opened".into(),
-            )
-        })?;
-        let agent = self.plan.agents.get(wanted.agent).ok_or_else(|| {
-            widening(
-                Field::PermittedTools,
-                format!("agent {}", wanted.agent),
-                "no agent of that name".into(),
-            )
-        })?;
-        let made = self.children.count() + wanted.before_count;
-        if made >= CHILDREN_MAX {
-            return Err(widening(
-                Field::ChildrenLeft,
-                (made + 1).to_string(),
-                CHILDREN_MAX.to_string(),
-            ));
-        }
-        let mut account = self.account.clone();
-        account.children = account.children.plus(wanted.before);
-        let child = RunId::child(&self.run, wanted.slot, wanted.ordinal);
-        let schema = self.plan.agent_schema(agent);
-        let standing = Standing {
-            account: &account,
-            child: &child,
-            children_made: made,
-            made_within_minute: self.children.made_within_minute(turn.now) + wanted.before_count,
-            share: wanted.share,
-            agent_tools: &agent.tools,
-            tool_access: &|tool| {
-                self.plan
-                    .tools
-                    .get(tool)
-                    .map(|tool| tool.contract.operation.access())
-            },
-            result_schema: schema.as_ref(),
-        };
-        let mut request = wanted.request.clone();
-        request.objective = request
-            .objective
-            .replace("{item}", &item_text(&wanted.item));
-        let envelope = opened.envelope.narrow(&request, &standing, turn.now)?;
-        Ok(Delegated {
-            node: wanted.node.clone(),
-            slot: wanted.slot.clone(),
-            ordinal: wanted.ordinal,
-            agent: wanted.agent.clone(),
-            item: turn.keep(wanted.item),
-            envelope,
-        })
-    }
-
     pub(crate) fn decide_child_ended(&self, end: ChildEnd) -> Result<Vec<Event>, Refusal> {
         let live = |child: &&Child| child.stage != Stage::Settled;
         let child = self
@@ -527,9 +394,4 @@ impl State {
             self.touch_child(&next, touched, |child| child.stage = Stage::Live);
         }
     }
-}
-
-fn item_text(item: &Value) -> String {
-    item.as_text()
-        .map_or_else(|| item.to_string(), str::to_owned)
 }

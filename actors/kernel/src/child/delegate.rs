@@ -2,20 +2,99 @@
 
 use coppice_messages::{
     Event, Spent, Value,
-    delegation::{Field, Request, Widening},
-    event::child,
-    ids::{AgentName, NodeName, SlotName},
+    delegation::{Field, Request, Standing, Widening},
+    event::child::{self, Delegated},
+    ids::{AgentName, NodeName, RunId, SlotName},
 };
 use coppice_topology::node::{FanOut, Join};
 
-use super::{Group, Wanted};
+use super::Group;
 use crate::{
     agent::{refused, slot_of},
     limits::{CHILDREN_MAX, SLICE_BYTES, SLICE_CHILDREN},
     state::{State, Turn},
 };
 
+/// One child to be made.
+pub(crate) struct Wanted<'a> {
+    pub node: &'a NodeName,
+    pub slot: &'a SlotName,
+    pub ordinal: u32,
+    pub agent: &'a AgentName,
+    pub item: Value,
+    pub request: &'a Request,
+    /// What an absent spent dimension gets.
+    pub share: &'a Spent,
+    /// Reserved by children made earlier in the same commit.
+    pub before: &'a Spent,
+    /// Children made earlier in the same commit.
+    pub before_count: u32,
+}
+
 impl State {
+    /// Narrows this run's envelope for a child and records the delegation.
+    pub(crate) fn delegate(
+        &self,
+        wanted: Wanted<'_>,
+        turn: &Turn<'_>,
+    ) -> Result<Delegated, Widening> {
+        let widening = |field, asked: String, had: String| Widening { field, asked, had };
+        let opened = self.opened().ok_or_else(|| {
+            widening(
+                Field::ParentRunId,
+                "a child".into(),
+                "not been opened".into(),
+            )
+        })?;
+        let agent = self.plan.agents.get(wanted.agent).ok_or_else(|| {
+            widening(
+                Field::PermittedTools,
+                format!("agent {}", wanted.agent),
+                "no agent of that name".into(),
+            )
+        })?;
+        let made = self.children.count() + wanted.before_count;
+        if made >= CHILDREN_MAX {
+            return Err(widening(
+                Field::ChildrenLeft,
+                (made + 1).to_string(),
+                CHILDREN_MAX.to_string(),
+            ));
+        }
+        let mut account = self.account.clone();
+        account.children = account.children.plus(wanted.before);
+        let child = RunId::child(&self.run, wanted.slot, wanted.ordinal);
+        let schema = self.plan.agent_schema(agent);
+        let standing = Standing {
+            account: &account,
+            child: &child,
+            children_made: made,
+            made_within_minute: self.children.made_within_minute(turn.now) + wanted.before_count,
+            share: wanted.share,
+            agent_tools: &agent.tools,
+            tool_access: &|tool| {
+                self.plan
+                    .tools
+                    .get(tool)
+                    .map(|tool| tool.contract.operation.access())
+            },
+            result_schema: schema.as_ref(),
+        };
+        let mut request = wanted.request.clone();
+        request.objective = request
+            .objective
+            .replace("{item}", &item_text(&wanted.item));
+        let envelope = opened.envelope.narrow(&request, &standing, turn.now)?;
+        Ok(Delegated {
+            node: wanted.node.clone(),
+            slot: wanted.slot.clone(),
+            ordinal: wanted.ordinal,
+            agent: wanted.agent.clone(),
+            item: turn.keep(wanted.item),
+            envelope,
+        })
+    }
+
     pub(super) fn items(&self, fan_out: &FanOut, turn: &Turn<'_>) -> Result<Vec<Value>, String> {
         let items = match (&fan_out.over, fan_out.width) {
             (Some(over), _) => match over.resolve(&self.scope(turn)) {
@@ -178,4 +257,9 @@ pub(super) fn refusal_class(widening: &Widening) -> &'static str {
     } else {
         "delegation_refused"
     }
+}
+
+fn item_text(item: &Value) -> String {
+    item.as_text()
+        .map_or_else(|| item.to_string(), str::to_owned)
 }
