@@ -9,6 +9,7 @@ mod carry;
 mod children;
 mod fold;
 mod publish;
+mod receipt;
 mod tasks;
 
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use std::sync::Arc;
 use coppice_kernel::{Command, Duty};
 use coppice_messages::{
     Digest, ParentRef,
-    event::run::{ClaimReason, Opened},
+    event::run::{CancelRequested, ClaimReason, Opened},
     ids::{RunId, TenantId, TreeId},
 };
 use coppice_store::Verdict;
@@ -45,6 +46,8 @@ pub(crate) struct Arguments {
     pub why: ClaimReason,
     /// It is to be closed, not driven: the limit that was passed.
     pub give_up: Option<String>,
+    /// It is to stop, and everything below it.
+    pub cancel: Option<CancelRequested>,
     /// Is told when a commit of this incarnation is recorded.
     pub recorded: Option<Arc<watch::Sender<bool>>>,
 }

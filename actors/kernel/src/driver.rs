@@ -164,7 +164,7 @@ impl Driver {
             outputs.push(Output::Ended);
             return outputs;
         }
-        if self.state.opened().is_none() {
+        if self.state.opened().is_none() && self.mailbox.is_empty() {
             return outputs;
         }
         let waits = self
@@ -181,15 +181,14 @@ impl Driver {
         outputs
     }
 
-    /// Starts a run that is to be closed and not driven: nothing further is begun, what was under way is settled, and the run ends.
-    pub fn begin_closing(
+    /// Starts with something to take in at once, right after the claim and before any step: to be opened, closed, cancelled.
+    pub fn begin_with(
         &mut self,
-        why: String,
+        first: impl IntoIterator<Item = Command>,
         now: Timestamp,
         blobs: &dyn Blobs,
     ) -> Vec<Output> {
-        // Decided right after the claim and before any step.
-        self.mailbox.push_back(Command::GiveUp { why });
+        self.mailbox.extend(first);
         self.begin(now, blobs)
     }
 
@@ -289,7 +288,6 @@ impl Driver {
                 Ok(events) => self.take_in(events, cause, &mut gathered),
                 Err(refusal) => outputs.push(Output::Refuse(refusal)),
             }
-            self.advance(&mut gathered, &turn);
         }
         self.advance(&mut gathered, &turn);
         if !gathered.entries.is_empty() {

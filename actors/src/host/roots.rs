@@ -161,6 +161,7 @@ impl Roots {
             opening: root.opening.clone(),
             why,
             give_up: root.closing.clone(),
+            cancel: None,
             recorded: Some(root.recorded.clone()),
         };
         let name = actor_name(&self.services, &key);

@@ -101,6 +101,7 @@ fn nodes(state: &State) -> std::collections::BTreeMap<coppice_messages::ids::Nod
         Progress::Started => "started",
         Progress::Done => "done",
         Progress::Failed => "failed",
+        Progress::Skipped => "skipped",
     };
     let progress = state.progress().into_iter();
     progress

@@ -8,7 +8,7 @@ use std::{
 use coppice_kernel::{Command, Driver, Identity, Input, Obligation, Output, Start, State, Turn};
 use coppice_messages::{
     Commit, Digest,
-    event::run::{ClaimReason, Opened},
+    event::run::{CancelRequested, ClaimReason, Opened},
     ids::RunId,
 };
 use coppice_store::{Verdict, clock, log::TenantBlobs};
@@ -83,12 +83,15 @@ pub(crate) struct Incarnation {
     pub(super) children: BTreeMap<RunId, ActorCell>,
     /// Children whose actor this incarnation saw end.
     pub(super) seen_ended: BTreeSet<RunId>,
+    /// Children whose actor is being killed to make way for one that closes the run.
+    pub(super) replacing: BTreeSet<RunId>,
     /// Kept for the faults that strike once it is recorded.
     pub(super) under_way: Option<Commit>,
     pub(super) publishing: Option<Task>,
     timer: Option<Timer>,
     begin: Option<Begin>,
     give_up: Option<String>,
+    cancel: Option<CancelRequested>,
     recorded: Option<Arc<watch::Sender<bool>>>,
     hashes: Vec<oneshot::Sender<(Digest, Digest)>>,
     folds: u32,
@@ -111,6 +114,7 @@ impl Incarnation {
             opening,
             why,
             give_up,
+            cancel,
             recorded,
         } = arguments;
         let key = (tenant, run);
@@ -158,6 +162,8 @@ impl Incarnation {
             timer: None,
             begin: Some(begin),
             give_up,
+            cancel,
+            replacing: BTreeSet::new(),
             recorded,
             hashes: Vec::new(),
             folds: 0,
@@ -183,26 +189,15 @@ impl Incarnation {
 
     /// The first thing an actor does, under supervision.
     pub async fn begin(&mut self) -> Result<(), RunError> {
-        let give_up = self.give_up.clone();
-        match (self.begin.take(), give_up) {
-            (Some(Begin::Open(opened)), None) => self.told(Command::Open(opened, None)).await,
-            (Some(Begin::Open(opened)), Some(why)) => {
-                self.told(Command::Open(opened, None)).await?;
-                self.told(Command::GiveUp { why }).await
-            }
-            (Some(Begin::Again) | None, give_up) => {
-                let outputs = self.begin_again(give_up);
-                self.carry_out(outputs).await
-            }
-        }
-    }
-
-    fn begin_again(&mut self, give_up: Option<String>) -> Vec<Output> {
-        let now = clock::now();
-        match give_up {
-            Some(why) => self.driver.begin_closing(why, now, &self.blobs),
-            None => self.driver.begin(now, &self.blobs),
-        }
+        let opening = match self.begin.take() {
+            Some(Begin::Open(opened)) => Some(Command::Open(opened, None)),
+            Some(Begin::Again) | None => None,
+        };
+        let give_up = self.give_up.clone().map(|why| Command::GiveUp { why });
+        let cancel = self.cancel.take().map(Command::Cancel);
+        let first = [opening, give_up, cancel].into_iter().flatten();
+        let outputs = self.driver.begin_with(first, clock::now(), &self.blobs);
+        self.carry_out(outputs).await
     }
 
     async fn told(&mut self, command: Command) -> Result<(), RunError> {

@@ -7,12 +7,12 @@ use coppice_kernel::{
     command::{CheckId, CheckOutcome, ModelOutcome},
 };
 use coppice_messages::{
-    Spent, Value,
+    Spent, Timestamp, Value,
     event::{effect::Intended, model::Asked},
     ids::NodeName,
 };
 
-use super::{Message, awake::Incarnation, tasks::Task};
+use super::{Message, awake::Incarnation, children::Told, receipt, tasks::Task};
 use crate::{
     broker::{ReadRequest, SendRequest},
     gateway::AskRequest,
@@ -31,8 +31,13 @@ impl Incarnation {
                 seq,
                 commit,
                 give_up,
+                cancel,
                 restarts: _,
-            } => self.await_child(delegated, seq, commit, give_up),
+            } => {
+                let cited = (seq, commit);
+                self.await_child(delegated, cited, Told { give_up, cancel });
+            }
+            Obligation::Receipt { since } => self.receipt(duty, since),
         }
     }
 
@@ -111,6 +116,24 @@ impl Incarnation {
                 outcome,
             }
         });
+    }
+
+    /// Reads from the log, off this actor, what became of everything below.
+    fn receipt(&mut self, duty: Duty, since: Timestamp) {
+        let (log, key) = (self.services.store.log().clone(), self.key.clone());
+        let work = tokio::task::spawn_blocking(move || receipt::read(&log, &key, since));
+        let task = Task::spawn(self.myself.clone(), duty.clone(), async move {
+            match work.await {
+                Ok(Ok(receipt)) => Message::Told(Command::Receipt(Box::new(receipt))),
+                Ok(Err(error)) => Message::Unstored {
+                    why: crate::inspect::with_causes(&error),
+                },
+                Err(error) => Message::Unstored {
+                    why: error.to_string(),
+                },
+            }
+        });
+        self.tasks.put(duty, task);
     }
 
     fn check(&mut self, duty: Duty, node: NodeName, check: CheckId) {

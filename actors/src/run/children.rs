@@ -10,7 +10,7 @@ use coppice_messages::{
     Commit, Digest, Event, ParentRef, event,
     event::{
         child::Delegated,
-        run::{ClaimReason, Reason},
+        run::{CancelRequested, ClaimReason, Reason},
     },
     ids::RunId,
 };
@@ -24,19 +24,27 @@ use super::{
 };
 use crate::services::{Key, Services};
 
+/// What a child is told beside its envelope.
+pub(super) struct Told {
+    /// It is to be closed, not driven.
+    pub give_up: Option<String>,
+    /// It is to stop, and everything below it.
+    pub cancel: Option<CancelRequested>,
+}
+
 impl Incarnation {
     /// Sees to it that a child runs, or that its end is taken in.
     pub(super) fn await_child(
         &mut self,
         delegated: Arc<Delegated>,
-        seq: u64,
-        commit: Digest,
-        give_up: Option<String>,
+        (seq, commit): (u64, Digest),
+        told: Told,
     ) {
         let child = delegated.envelope.run().clone();
-        if self.children.get(&child).is_some_and(is_alive) {
+        let Some(replaced) = self.tell_living(&child, &told) else {
             return;
-        }
+        };
+        let Told { give_up, cancel } = told;
         let Some(opened) = self.driver.state().child_opened(&delegated) else {
             return;
         };
@@ -57,16 +65,50 @@ impl Incarnation {
             opening: Some(opening),
             why: self.why_of_child(&child),
             give_up,
+            cancel,
             recorded: None,
         };
         let me = self.myself.get_cell();
         self.watch(child, async move {
             match child_end(&arguments.services, &arguments.tenant, &delegated) {
                 Ok(Some(end)) => Message::Told(Command::ChildEnded(Box::new(end))),
-                Ok(None) => start(arguments, me).await,
+                Ok(None) => {
+                    if let Some(replaced) = replaced {
+                        // It is gone once its supervisor need not answer for it any more; a second one beside it would be fenced.
+                        let _ = replaced.stop_and_wait(None, None).await;
+                    }
+                    start(arguments, me).await
+                }
                 Err(error) => blocked(delegated.envelope.run(), &RunError::Chain(error.into())),
             }
         });
+    }
+
+    /// A child that lives is told what is new. None when nothing else is to be done; the actor to be replaced when it is to be closed.
+    #[expect(
+        clippy::option_option,
+        reason = "nothing to do, nothing to replace, something to replace"
+    )]
+    fn tell_living(&mut self, child: &RunId, told: &Told) -> Option<Option<ActorCell>> {
+        let Some(living) = self
+            .children
+            .get(child)
+            .filter(|actor| is_alive(actor))
+            .cloned()
+        else {
+            return Some(None);
+        };
+        if told.give_up.is_some() {
+            self.children.remove(child);
+            self.replacing.insert(child.clone());
+            living.kill();
+            return Some(Some(living));
+        }
+        if let Some(cancel) = &told.cancel {
+            // An actor that is gone by now is seen to be, and started again with the same.
+            let _ = living.send_message(Message::Told(Command::Cancel(cancel.clone())));
+        }
+        None
     }
 
     fn watch(&mut self, child: RunId, work: impl Future<Output = Message> + Send + 'static) {
@@ -101,6 +143,9 @@ impl Incarnation {
             .get(&child)
             .is_none_or(|known| known.get_id() == actor.get_id());
         if !is_current {
+            return;
+        }
+        if self.replacing.remove(&child) {
             return;
         }
         self.children.remove(&child);
