@@ -307,7 +307,8 @@ impl Incarnation {
             return Err(RunError::Refused { why });
         };
         self.driver = again(&self.services, folded, ClaimReason::Restart);
-        let outputs = self.begin_again(self.give_up.clone());
+        let closing = self.give_up.clone().map(|why| Command::GiveUp { why });
+        let outputs = self.driver.begin_with(closing, clock::now(), &self.blobs);
         // Bounded by FOLDS_MAX.
         Box::pin(self.carry_out(outputs)).await
     }
