@@ -10,6 +10,8 @@ use async_nats::{
         stream,
     },
 };
+use bytes::Bytes;
+use futures::StreamExt as _;
 use tokio::sync::watch;
 
 use crate::{
@@ -198,6 +200,18 @@ pub(crate) async fn connect(
             source,
         })?;
     Ok((client, seen))
+}
+
+/// Waits until the server has taken everything that was sent on this connection; the client's own `flush` only empties its buffer.
+pub(crate) async fn round_trip(client: &Client) -> bool {
+    let inbox = client.new_inbox();
+    let there_and_back = async {
+        let mut answers = client.subscribe(inbox.clone()).await.ok()?;
+        client.publish(inbox, Bytes::new()).await.ok()?;
+        answers.next().await
+    };
+    let answered = tokio::time::timeout(REQUEST_WAIT, there_and_back).await;
+    matches!(answered, Ok(Some(_)))
 }
 
 impl Bus {

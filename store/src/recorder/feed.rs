@@ -15,7 +15,7 @@ use serde::Serialize;
 use tokio::sync::mpsc;
 
 use super::Admitted;
-use crate::{limits::FEED_EVENTS_MAX, subjects::Realm};
+use crate::{bus, limits::FEED_EVENTS_MAX, subjects::Realm};
 
 /// One recorded event as the feed and `tail` show it (`spec/events.md`, Subjects).
 #[derive(Debug, Serialize)]
@@ -154,8 +154,9 @@ impl Publish {
                 self.waiting.fetch_sub(commit.events, Ordering::AcqRel);
             }
         }
-        if let Err(error) = self.client.flush().await {
-            tracing::debug!(%error, "the feed's last events could not be flushed");
+        // The server may be about to end: it is to have taken what was said last.
+        if !bus::round_trip(&self.client).await {
+            tracing::debug!("it is not known whether the feed's last events were taken");
         }
     }
 

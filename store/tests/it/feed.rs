@@ -6,7 +6,7 @@ use futures::StreamExt as _;
 use serde_json::{Value, json};
 
 use crate::{
-    roles::connect,
+    roles::{connect, subscribe},
     support::{Chain, admit, hash, open, step_event},
 };
 
@@ -15,12 +15,8 @@ async fn a_watcher_sees_each_event_as_json_after_it_was_recorded() {
     let data = tempfile::tempdir().expect("a directory");
     let store = open(data.path()).await;
     let endpoint: Endpoint = store.endpoint(Role::Watcher).await;
-    let (watcher, _errors) = connect(&endpoint).await;
-    let mut events = watcher
-        .subscribe("coppice.v1.local.event.default.>")
-        .await
-        .expect("subscribed");
-    watcher.flush().await.expect("flushed");
+    let (watcher, mut errors) = connect(&endpoint).await;
+    let mut events = subscribe(&watcher, &mut errors, "coppice.v1.local.event.default.>").await;
     let mut chain = Chain::new("r1");
     let commit = chain.commit(vec![step_event(), step_event()]);
     let pos = admit(&store, &commit).await;
@@ -68,4 +64,20 @@ async fn a_host_beats_with_its_position_and_what_the_feed_dropped() {
     let host: HostId = "test-host".parse().expect("a host");
     assert_eq!(body, json!({ "host": host, "pos": 1, "dropped": 0 }));
     store.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_recorded_last_before_closing_is_still_shown() {
+    let data = tempfile::tempdir().expect("a directory");
+    let store = open(data.path()).await;
+    let (watcher, mut errors) = connect(&store.endpoint(Role::Watcher).await).await;
+    let mut events = subscribe(&watcher, &mut errors, "coppice.v1.local.event.>").await;
+    let mut chain = Chain::new("r1");
+    admit(&store, &chain.commit(vec![step_event(); 200])).await;
+    store.close().await;
+    for seq in 1..=200u64 {
+        let message = events.next().await.expect("an event");
+        let body: Value = serde_json::from_slice(&message.payload).expect("JSON");
+        assert_eq!(body["seq"], seq);
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use async_nats::{Client, ConnectOptions, Event};
+use async_nats::{Client, ConnectOptions, Event, Subscriber};
 use coppice_store::{Credentials, Endpoint, Role};
 use futures::StreamExt as _;
 use tokio::sync::mpsc;
@@ -36,12 +36,24 @@ async fn cannot_say(client: &Client, errors: &mut mpsc::UnboundedReceiver<String
         .publish(subject.to_owned(), "{}".into())
         .await
         .expect("handed over");
-    client.flush().await.expect("flushed");
     let error = errors.recv().await.expect("an error");
     assert!(
         error.contains("Permissions Violation for Publish") && error.contains(subject),
         "{error} for {subject}"
     );
+}
+
+/// Subscribes, and waits until the server knows it: `flush` only empties the client's own buffer, and whatever another connection says before
+/// would not be heard. Everything that one connection sends is taken in order, so a later refusal comes after it.
+pub async fn subscribe(
+    client: &Client,
+    errors: &mut mpsc::UnboundedReceiver<String>,
+    subject: &str,
+) -> Subscriber {
+    let subscription = client.subscribe(subject.to_owned()).await;
+    let subscription = subscription.expect("handed over");
+    cannot_say(client, errors, "$JS.API.INFO").await;
+    subscription
 }
 
 /// The server refuses that this is listened to.
@@ -50,7 +62,6 @@ async fn cannot_hear(client: &Client, errors: &mut mpsc::UnboundedReceiver<Strin
         .subscribe(subject.to_owned())
         .await
         .expect("handed over");
-    client.flush().await.expect("flushed");
     let error = errors.recv().await.expect("an error");
     assert!(
         error.contains("Permissions Violation for Subscription") && error.contains(subject),
@@ -105,21 +116,14 @@ async fn a_watcher_can_read_the_feed_and_nothing_else() {
 async fn a_watcher_fills_a_gap_with_tail() {
     let data = tempfile::tempdir().expect("a directory");
     let store = open(data.path()).await;
-    let mut asked = store
-        .client()
-        .subscribe("coppice.v1.local.api.*.tail")
-        .await
-        .expect("subscribed");
-    store.client().flush().await.expect("flushed");
+    let (service, mut errors) = connect(&store.endpoint(Role::Service).await).await;
+    let mut asked = subscribe(&service, &mut errors, "coppice.v1.local.api.*.tail").await;
     let (watcher, _errors) = connect(&store.endpoint(Role::Watcher).await).await;
     let answer = async {
         let request = asked.next().await.expect("a request");
         let reply = request.reply.expect("somewhere to answer");
-        store
-            .client()
-            .publish(reply, "page".into())
-            .await
-            .expect("handed over");
+        let said = service.publish(reply, "page".into()).await;
+        said.expect("handed over");
     };
     let request = watcher.request("coppice.v1.local.api.default.tail", "{}".into());
     let ((), answered) = tokio::join!(answer, request);
@@ -142,10 +146,9 @@ async fn the_api_answers_into_inboxes_and_nowhere_else() {
     }
     cannot_hear(&service, &mut errors, "coppice.v1.local.commit.default").await;
     for role in [Role::Operator, Role::Watcher] {
-        let (client, _errors) = connect(&store.endpoint(role).await).await;
+        let (client, mut errors) = connect(&store.endpoint(role).await).await;
         let inbox = client.new_inbox();
-        let mut answers = client.subscribe(inbox.clone()).await.expect("subscribed");
-        client.flush().await.expect("flushed");
+        let mut answers = subscribe(&client, &mut errors, &inbox).await;
         let said = store.client().publish(inbox, "answer".into()).await;
         said.expect("handed over");
         let answer = answers.next().await.expect("an answer");
@@ -168,12 +171,8 @@ async fn an_operator_can_use_the_api_but_neither_write_nor_read_the_stream() {
         cannot_say(&operator, &mut errors, subject).await;
     }
     cannot_hear(&operator, &mut errors, "coppice.v1.local.commit.default").await;
-    let mut starts = store
-        .client()
-        .subscribe("coppice.v1.local.api.*.start")
-        .await
-        .expect("subscribed");
-    store.client().flush().await.expect("flushed");
+    let (service, mut refused) = connect(&store.endpoint(Role::Service).await).await;
+    let mut starts = subscribe(&service, &mut refused, "coppice.v1.local.api.*.start").await;
     operator
         .publish("coppice.v1.local.api.default.start", "{}".into())
         .await
