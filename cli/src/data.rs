@@ -142,3 +142,31 @@ fn forget_old(runs: &Path) {
 fn in_use(path: &Path) -> bool {
     File::open(path.join("lock")).is_ok_and(|lock| lock.try_lock().is_err())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_twenty_runs_are_kept_and_any_that_is_still_in_use() {
+        let place = tempfile::tempdir().unwrap();
+        for nth in 0..25 {
+            fs::create_dir(place.path().join(format!("{nth:02}"))).unwrap();
+        }
+        let lock = File::create(place.path().join("01/lock")).unwrap();
+        lock.try_lock().unwrap();
+        forget_old(place.path());
+        let mut left: Vec<String> = fs::read_dir(place.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        left.sort();
+        let kept = (5..25).map(|nth| format!("{nth:02}"));
+        assert_eq!(
+            left,
+            std::iter::once("01".to_owned())
+                .chain(kept)
+                .collect::<Vec<_>>()
+        );
+    }
+}

@@ -1,7 +1,8 @@
 //! The live tree on stderr: drawn over itself on a terminal, printed again when it has grown elsewhere.
 
 use std::{
-    io::{IsTerminal as _, Write as _, stderr},
+    io::{IsTerminal, Write as _, stderr},
+    os::fd::AsFd,
     path::PathBuf,
 };
 
@@ -9,10 +10,14 @@ use coppice_messages::ids::{TenantId, TreeId};
 use coppice_scenarios::{desk::World, runner::Watcher};
 use coppice_topology::tree::{Frame, State, TextOptions};
 
+use terminal_size::{Height, Width, terminal_size_of};
+
 use crate::{data, memo::Memo, out};
 
-/// Columns of a terminal that does not say how many it has.
+/// Columns where there is no terminal that says how many it has.
 const WIDTH: usize = 100;
+/// Lines of a picture beside those of children.
+const LINES_BESIDE: usize = 6;
 
 /// Draws on stderr what happens.
 pub struct Live {
@@ -27,14 +32,23 @@ pub struct Live {
 }
 
 /// How trees are drawn on a stream.
-pub fn text_options(is_terminal: bool) -> TextOptions {
-    let columns = std::env::var("COLUMNS").ok();
-    let columns = columns.and_then(|columns| columns.parse().ok());
+pub fn text_options(stream: &(impl IsTerminal + AsFd)) -> TextOptions {
+    let usual = TextOptions::default();
+    let is_terminal = stream.is_terminal();
+    let size = terminal_size_of(stream).filter(|_| is_terminal);
+    let (width, lines) = match size {
+        Some((Width(columns), Height(lines))) => (usize::from(columns), usize::from(lines)),
+        None => (WIDTH, usize::MAX),
+    };
     TextOptions {
-        width: columns.unwrap_or(WIDTH),
+        width,
         color: out::colourful(is_terminal),
         unicode: speaks_unicode(),
-        ..TextOptions::default()
+        // What is drawn over itself must fit.
+        children_max: usual
+            .children_max
+            .min(lines.saturating_sub(LINES_BESIDE))
+            .max(1),
     }
 }
 
@@ -56,7 +70,7 @@ impl Live {
         let terminal = stderr().is_terminal();
         Self {
             terminal,
-            options: text_options(terminal),
+            options: text_options(&stderr()),
             drawn: 0,
             printed: (0, 0),
             memo: None,

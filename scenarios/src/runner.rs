@@ -27,7 +27,7 @@ use coppice_topology::tree::Frame;
 
 pub use self::{
     desk_process::{DeskProcess, DeskProcessError},
-    follow::{Followed, follow},
+    follow::follow,
     host_process::{Hosted, HostedError},
 };
 use crate::{
@@ -40,6 +40,8 @@ use crate::{
 const KEY_LETTERS: usize = 40;
 /// How long a fault that struck may take to stand in the log once the tree has ended.
 const NOTED_WAIT: Duration = Duration::from_secs(2);
+/// A host that does not answer within this time is asked again.
+const ANSWERED_WAIT: Duration = Duration::from_secs(30);
 
 /// How a scenario is run.
 #[derive(Debug, Clone)]
@@ -250,16 +252,23 @@ async fn with_host(
     let from = clock::mono();
     let (tree, client) = started(options, host, client, &tenant, &start).await?;
     watcher.started(&tenant, &tree);
-    let followed = follow(host, client, &tenant, &tree, watcher).await?;
+    let mut client = follow(host, client, &tenant, &tree, watcher).await?;
     let latency = from.elapsed();
     watcher.phase("verifying");
-    noted(options, &followed.client, &tenant).await;
-    let verified = VerifyRequest {
+    noted(options, host, &mut client, &tenant).await?;
+    let of_tree = VerifyRequest {
         tree: Some(tree.clone()),
     };
+    let verify = answered(host, &mut client, async |client: &ApiClient| {
+        client.verify(&tenant, &of_tree).await
+    });
+    let verify = verify.await?;
+    let audit = answered(host, &mut client, async |client: &ApiClient| {
+        client.audit(&tenant, &tree).await
+    });
     Ok(Left {
-        verify: followed.client.verify(&tenant, &verified).await?,
-        audit: followed.client.audit(&tenant, &tree).await?,
+        verify,
+        audit: audit.await?,
         witness: desk::witness(desk.url()).await?,
         tenant,
         tree,
@@ -293,23 +302,42 @@ async fn started(
     }
 }
 
-/// Waits until the faults that struck stand in the log; one that never strikes is waited for in vain, and the verdict says so.
-async fn noted(options: &RunOptions, client: &ApiClient, tenant: &TenantId) {
-    let faults = all_faults(options);
-    let all_there = async {
-        loop {
-            let struck = follow::struck(client, tenant).await;
-            if faults
-                .iter()
-                .all(|fault| struck.contains(&fault.to_string()))
-            {
-                return;
-            }
-            clock::pause(follow::LOOK).await;
+/// Asks until there is an answer: the host may die of a fault even after the tree has ended.
+async fn answered<T>(
+    host: &Hosted,
+    client: &mut ApiClient,
+    ask: impl AsyncFn(&ApiClient) -> Result<T, ClientError>,
+) -> Result<T, RunError> {
+    loop {
+        match tokio::time::timeout(ANSWERED_WAIT, ask(client)).await {
+            Ok(Ok(answer)) => return Ok(answer),
+            Ok(Err(error)) if !error.is_passing() => return Err(error.into()),
+            Ok(Err(_)) | Err(_) => *client = host.client().await?,
         }
-    };
-    // In vain or not, the verdict reads the log.
-    let _waited = tokio::time::timeout(NOTED_WAIT, all_there).await;
+    }
+}
+
+/// Waits until the faults that struck stand in the log; one that never strikes is waited for in vain, and the verdict says so.
+async fn noted(
+    options: &RunOptions,
+    host: &Hosted,
+    client: &mut ApiClient,
+    tenant: &TenantId,
+) -> Result<(), RunError> {
+    let faults = all_faults(options);
+    let from = clock::mono();
+    while from.elapsed() < NOTED_WAIT {
+        let ask = async |client: &ApiClient| follow::struck(client, tenant).await;
+        let struck = answered(host, client, ask).await?;
+        if faults
+            .iter()
+            .all(|fault| struck.contains(&fault.to_string()))
+        {
+            break;
+        }
+        clock::pause(follow::LOOK).await;
+    }
+    Ok(())
 }
 
 /// Refuses a data directory that another process owns or a newer build wrote, before anything is started in it.

@@ -39,6 +39,9 @@ pub async fn run(args: &RunArgs, common: &Common) -> Result<(), Failure> {
         out::json(&report)?;
     } else {
         out::text(&print::report(&report))?;
+        if report.verdict == Verdict::NotHeld {
+            out::text(&print::again(args, &report))?;
+        }
         if !args.discard {
             out::text(&print::next_commands(&report, common.data.as_deref()))?;
         }

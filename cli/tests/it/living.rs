@@ -1,5 +1,10 @@
 //! A host that stays: looking at it while it lives and after, killing it, going on.
 
+use std::{
+    io::{BufRead as _, BufReader},
+    process::Stdio,
+};
+
 use serde_json::{Value, json};
 
 use crate::support::{Place, number, signal, text};
@@ -114,11 +119,11 @@ fn an_interrupted_run_is_gone_on_with_and_ends_as_it_should() {
     place.write("slow.yaml", &slow);
     let mut run = place
         .command(&["run", "slow.yaml", "--data", "d"])
-        .stderr(std::process::Stdio::piped())
+        .stderr(Stdio::piped())
         .spawn()
         .expect("the program can be started");
     let stderr = run.stderr.take().expect("it is piped");
-    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(stderr));
+    let mut lines = BufReader::new(stderr).lines();
     let started = lines.find_map(|line| line.ok()?.strip_prefix("tree ").map(str::to_owned));
     let tree = started.expect("the tree is named when it was started");
     signal("INT", run.id());
@@ -149,4 +154,69 @@ fn the_environment_for_other_clients_is_that_of_a_watcher_unless_asked_otherwise
     let gone = place.run(&["env"]);
     assert_eq!(gone.code, 3);
     assert!(gone.stderr.contains("no host runs"), "{}", gone.stderr);
+}
+
+#[test]
+fn who_follows_sees_each_event_once_through_the_death_of_the_host() {
+    let place = Place::new();
+    let up = place.up();
+    let mut follow = place
+        .command(&["events", "--follow", "--json"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the program can be started");
+    let stdout = follow.stdout.take().expect("it is piped");
+    let mut lines = BufReader::new(stdout).lines();
+    let mut until_end_of = |tree: &str| -> Vec<String> {
+        let mut seen = Vec::new();
+        for line in lines.by_ref() {
+            let line = line.expect("a line can be read");
+            let event: Value = serde_json::from_str(&line).expect("each line is JSON");
+            let is_end = text(&event, "/kind") == "run.ended" && text(&event, "/run") == tree;
+            seen.push(line);
+            if is_end {
+                break;
+            }
+        }
+        seen
+    };
+    let submit = |key: &str| {
+        let submit = [
+            "submit",
+            "incident-comparison",
+            "--input",
+            INPUT,
+            "--key",
+            key,
+            "--json",
+        ];
+        text(&place.run(&submit).json(0), "/tree").to_owned()
+    };
+    let first = submit("k-1");
+    let mut seen = until_end_of(&first);
+    let status = place.run(&["status", "--json"]).json(0);
+    let pid = number(&status, "/host/pid");
+    signal("KILL", u32::try_from(pid).expect("a process id"));
+    // While the host is away a submission is refused: it is made again with the same key until it is taken.
+    let second = loop {
+        let submit = [
+            "submit",
+            "incident-comparison",
+            "--input",
+            INPUT,
+            "--key",
+            "k-2",
+            "--json",
+        ];
+        let said = place.run(&submit);
+        if said.code == 0 {
+            break text(&said.json(0), "/tree").to_owned();
+        }
+    };
+    seen.extend(until_end_of(&second));
+    signal("INT", follow.id());
+    follow.wait().expect("it ends");
+    let recorded = place.run(&["events", "--json"]);
+    assert_eq!(seen, recorded.good().lines().collect::<Vec<_>>());
+    up.stop();
 }

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, future::Future, time::Duration};
 
-use coppice_actors::api::{ApiClient, EventFilter, Feed, TailRequest, TreeRequest};
+use coppice_actors::api::{ApiClient, ClientError, EventFilter, Feed, TailRequest, TreeRequest};
 use coppice_messages::ids::{RunId, TenantId, TreeId};
 use coppice_store::clock;
 use coppice_topology::tree::{Frame, State};
@@ -16,20 +16,12 @@ const SILENCE: Duration = Duration::from_millis(250);
 /// A host that lives answers within this time.
 const ANSWER: Duration = Duration::from_secs(2);
 
-/// A tree that has ended.
-pub struct Followed {
-    /// Its last picture.
-    pub frame: Frame,
-    /// A client of the host as it is now.
-    pub client: ApiClient,
-}
-
 /// An answer, unless the host died while it was asked.
 pub(super) async fn in_time<T>(answer: impl Future<Output = T>) -> Option<T> {
     tokio::time::timeout(ANSWER, answer).await.ok()
 }
 
-/// Follows a tree to its end and shows each picture of it.
+/// Follows a tree to its end and shows each picture of it. Returns a client of the host as it is then.
 ///
 /// # Errors
 /// The host is gone for good, or refuses.
@@ -39,7 +31,7 @@ pub async fn follow(
     tenant: &TenantId,
     tree: &TreeId,
     watcher: &mut dyn Watcher,
-) -> Result<Followed, RunError> {
+) -> Result<ApiClient, RunError> {
     let request = TreeRequest {
         tree: tree.clone(),
         at: None,
@@ -66,7 +58,7 @@ pub async fn follow(
                     watcher.frame(&frame);
                 }
                 if has_ended(&frame) {
-                    return Ok(Followed { frame, client });
+                    return Ok(client);
                 }
                 news(&mut feed).await;
             }
@@ -99,7 +91,10 @@ async fn news(feed: &mut Option<Feed>) {
 }
 
 /// Addresses of the faults that stand in a tenant's system chain.
-pub(super) async fn struck(client: &ApiClient, tenant: &TenantId) -> BTreeSet<String> {
+pub(super) async fn struck(
+    client: &ApiClient,
+    tenant: &TenantId,
+) -> Result<BTreeSet<String>, ClientError> {
     let mut request = TailRequest {
         filter: EventFilter {
             run: Some(RunId::system()),
@@ -109,16 +104,14 @@ pub(super) async fn struck(client: &ApiClient, tenant: &TenantId) -> BTreeSet<St
         ..TailRequest::default()
     };
     let mut struck = BTreeSet::new();
-    while let Some(Ok(page)) = in_time(client.tail(tenant, &request)).await {
-        let addresses = page
-            .events
-            .iter()
-            .filter_map(|event| event.body.get("address"));
+    loop {
+        let page = client.tail(tenant, &request).await?;
+        let events = page.events.iter();
+        let addresses = events.filter_map(|event| event.body.get("address"));
         struck.extend(addresses.filter_map(|address| address.as_str().map(str::to_owned)));
         if page.end {
-            break;
+            return Ok(struck);
         }
         request.from = page.next;
     }
-    struck
 }

@@ -1,7 +1,5 @@
 //! `coppice show`: a run's events, or a tree and its events.
 
-use std::io::IsTerminal as _;
-
 use coppice_actors::api::{EventFilter, TreeRequest};
 use coppice_messages::ids::TreeId;
 use serde_json::json;
@@ -43,7 +41,7 @@ pub async fn show(args: &ShowArgs, common: &Common) -> Result<(), Failure> {
         return out::json(&json!({ "run": view, "tree": frame, "events": events }));
     }
     if let Some(frame) = &frame {
-        let options = live::text_options(std::io::stdout().is_terminal());
+        let options = live::text_options(&std::io::stdout());
         out::text(&format!("{}\n", frame.text(&options)))?;
     }
     let mut paths = Paths::default();

@@ -1,6 +1,6 @@
 //! `coppice watch`: a tree as text, once or until it has ended.
 
-use std::{io::IsTerminal as _, time::Duration};
+use std::time::Duration;
 
 use coppice_actors::api::TreeRequest;
 use coppice_store::clock;
@@ -38,6 +38,6 @@ pub async fn watch(args: &WatchArgs, common: &Common) -> Result<(), Failure> {
     if common.json {
         return out::json(&frame);
     }
-    let options = live::text_options(std::io::stdout().is_terminal());
+    let options = live::text_options(&std::io::stdout());
     out::text(&frame.text(&options))
 }

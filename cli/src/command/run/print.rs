@@ -4,7 +4,7 @@ use std::{fmt::Write as _, io::IsTerminal as _, path::Path};
 
 use coppice_scenarios::verdict::{Report, Verdict};
 
-use crate::out;
+use crate::{args::RunArgs, out};
 
 /// How this program was called: it may not be on the PATH.
 pub fn invoked() -> String {
@@ -68,6 +68,24 @@ pub fn report(report: &Report) -> String {
         report.seed,
         report.data.display()
     );
+    text
+}
+
+/// The one command that does the same again.
+pub fn again(args: &RunArgs, report: &Report) -> String {
+    let mut text = format!(
+        "again:\n  {} run {} --seed {}",
+        invoked(),
+        args.scenario,
+        report.seed
+    );
+    for fault in &args.faults {
+        let _written = write!(text, " --fault '{fault}'");
+    }
+    if let Some(tenant) = &args.tenant {
+        let _written = write!(text, " --tenant {tenant}");
+    }
+    text.push('\n');
     text
 }
 

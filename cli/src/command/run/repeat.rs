@@ -45,6 +45,7 @@ pub async fn repeat(
         let report = once(args, own.as_deref(), scenario, seed).await?;
         if report.verdict == Verdict::NotHeld && !common.json {
             out::text(&print::report(&report))?;
+            out::text(&print::again(args, &report))?;
         }
         // What did not hold is kept, to be looked at.
         if args.discard && report.verdict == Verdict::Held {
