@@ -40,7 +40,7 @@ use crate::{
     gateway::{GatewayOptions, ModelGateway},
     host::roots::{RootSupervisor, RootsMessage, StartRoot},
     inspect::Inspect,
-    limits::LAST_WORD_WAIT,
+    limits::{AGAIN_FIRST, LAST_WORD_WAIT, LOCK_WAIT},
     schema::Schemas,
     services::{Awake, Services},
     timers::Timers,
@@ -366,7 +366,18 @@ async fn open(
     if let Some(faults) = faults {
         store.hooks = faults;
     }
-    Ok(Store::open(store).await.map_err(Box::new)?)
+    let from = clock::mono();
+    loop {
+        match Store::open(store.clone()).await {
+            // A command that looks into the log while no host lives holds its directory for a moment.
+            Err(OpenError::Log(OpenLogError::Directory(DataDirError::Locked { .. })))
+                if from.elapsed() < LOCK_WAIT =>
+            {
+                clock::pause(AGAIN_FIRST).await;
+            }
+            opened => return Ok(opened.map_err(Box::new)?),
+        }
+    }
 }
 
 fn append_faults(services: &Arc<Services>) -> Option<JoinHandle<()>> {

@@ -48,6 +48,8 @@ pub const ANSWER_WAIT: Duration = Duration::from_secs(10);
 pub const AGAIN_FIRST: Duration = Duration::from_millis(50);
 /// Longest pause before something that a client or a parent process tries again.
 pub const AGAIN_LONGEST: Duration = Duration::from_secs(2);
+/// How long a host waits for a data directory that another process holds; then it ends, and says which process.
+pub const LOCK_WAIT: Duration = Duration::from_secs(5);
 /// How long a host may take to stop in order; then its parent kills it.
 pub const HOST_STOP_WAIT: Duration = Duration::from_secs(30);
 /// How often a client that waits for a run's end looks for itself, should the feed have missed it.
