@@ -58,3 +58,7 @@ pub const LOOK_AGAIN: Duration = Duration::from_secs(1);
 pub const LIVE_WAIT: Duration = Duration::from_secs(2);
 /// How long a stopping host tries to record that it stopped; a bus that is gone must not hold it up.
 pub const LAST_WORD_WAIT: Duration = Duration::from_secs(5);
+/// Compiled releases kept; beyond it all are forgotten and compiled anew as they are needed.
+pub const RELEASES_KEPT: usize = 256;
+/// Blocked runs that the status names; the others it counts.
+pub const BLOCKED_NAMED: usize = 20;

@@ -9,6 +9,8 @@ use coppice_messages::{Digest, ids::TenantId};
 use coppice_store::LogReader;
 use coppice_topology::{CompileError, Plan, compile};
 
+use crate::limits::RELEASES_KEPT;
+
 type Plans = BTreeMap<(TenantId, Digest), Arc<Plan>>;
 
 /// Compiled releases; cheap to clone.
@@ -59,8 +61,13 @@ impl Releases {
         let plan = compile(release, &document)
             .map(Arc::new)
             .map_err(|source| ReleaseError { release, source })?;
+        let mut plans = self.plans();
+        if plans.len() >= RELEASES_KEPT {
+            plans.clear();
+        }
         // Two that compile the same at one time make the same.
-        self.plans().insert(key, plan.clone());
+        plans.insert(key, plan.clone());
+        drop(plans);
         Ok(plan)
     }
 

@@ -27,7 +27,7 @@ use tokio::sync::{oneshot, watch};
 pub(crate) use self::{
     awake::{Incarnation, RunError},
     children::{actor_name, child_of_name, root_trace, why_ended},
-    fold::{FoldChainError, Folded, fold, walk},
+    fold::{FoldChainError, Folded, fold, fold_until, walk},
 };
 use crate::services::Services;
 

@@ -16,8 +16,8 @@ use coppice_store::Store;
 use ractor::ActorRef;
 
 use crate::{
-    broker::ToolBroker, faults::Faults, gateway::ModelGateway, release::Releases, run::Message,
-    schema::Schemas, timers::Timers,
+    broker::ToolBroker, faults::Faults, gateway::ModelGateway, limits::BLOCKED_NAMED,
+    release::Releases, run::Message, schema::Schemas, timers::Timers,
 };
 
 /// One run of one tenant.
@@ -132,11 +132,19 @@ impl Blocked {
         runs.insert(key, why);
     }
 
-    /// One sentence a run.
+    /// One sentence a run; of many, how many more there are.
     pub fn reasons(&self) -> Vec<String> {
         let runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
-        runs.iter()
+        let named = runs.iter().take(BLOCKED_NAMED);
+        let mut reasons: Vec<String> = named
             .map(|((tenant, run), why)| format!("{tenant}/{run} is blocked: {why}"))
-            .collect()
+            .collect();
+        if runs.len() > BLOCKED_NAMED {
+            reasons.push(format!(
+                "{} further runs are blocked",
+                runs.len() - BLOCKED_NAMED
+            ));
+        }
+        reasons
     }
 }

@@ -111,3 +111,31 @@ impl Timers {
         (due.into_values().collect(), next)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use coppice_messages::Millis;
+    use tokio::sync::mpsc;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn timers_act_in_the_order_of_their_times_and_a_dropped_one_never() {
+        let (timers, task) = Timers::start();
+        let (tell, mut told) = mpsc::unbounded_channel();
+        let now = clock::now();
+        let arm = |name: &'static str, after: u64| {
+            let tell = tell.clone();
+            timers.arm(now.plus(Millis(after)), move || {
+                let _gone = tell.send(name);
+            })
+        };
+        let kept = [arm("third", 30), arm("past", 0), arm("second", 20)];
+        drop(arm("dropped", 10));
+        for expected in ["past", "second", "third"] {
+            assert_eq!(told.recv().await, Some(expected));
+        }
+        drop(kept);
+        task.abort();
+    }
+}

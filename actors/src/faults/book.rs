@@ -131,3 +131,44 @@ impl Book {
             })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn note(address: &str) -> Note {
+        Note {
+            address: address.to_owned(),
+            tenant: TenantId::default_tenant(),
+            run: "run".parse().unwrap(),
+            noted_at: Timestamp(1),
+        }
+    }
+
+    #[test]
+    fn notes_and_what_was_appended_survive_and_an_unfinished_line_is_skipped() {
+        let data = tempfile::tempdir().unwrap();
+        let mut book = Book::open(data.path()).unwrap();
+        for address in ["a", "b", "a"] {
+            book.note(note(address)).unwrap();
+        }
+        book.appended(2).unwrap();
+        drop(book);
+        let path = data.path().join(FILE);
+        let mut text = std::fs::read(&path).unwrap();
+        text.extend_from_slice(br#"{"struck":{"address":"c","#);
+        std::fs::write(&path, text).unwrap();
+
+        let mut book = Book::open(data.path()).unwrap();
+        assert_eq!(
+            (book.struck("a"), book.struck("b"), book.struck("c")),
+            (2, 1, 0)
+        );
+        assert_eq!(book.to_append(), [note("a")]);
+        book.note(note("d")).unwrap();
+        assert_eq!(
+            Book::open(data.path()).unwrap().to_append(),
+            [note("a"), note("d")]
+        );
+    }
+}

@@ -40,11 +40,21 @@ async fn run(options: HostOptions) -> Result<(), HostError> {
     let stop_with_stdin = options.stop_with_stdin;
     let mut terminate = signal(SignalKind::terminate()).map_err(HostError::Runtime)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(HostError::Runtime)?;
-    let host = Host::start(options, guard).await?;
+    let asked = async {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+            () = stdin_closed(), if stop_with_stdin => {}
+        }
+    };
+    tokio::pin!(asked);
+    let host = tokio::select! {
+        host = Host::start(options, guard) => host?,
+        // Nothing was promised to anybody yet; the guard ends nats-server.
+        () = &mut asked => return Ok(()),
+    };
     let fatal = tokio::select! {
-        _ = terminate.recv() => None,
-        _ = interrupt.recv() => None,
-        () = stdin_closed(), if stop_with_stdin => None,
+        () = &mut asked => None,
         fatal = host.fatal() => Some(fatal),
     };
     host.stop().await;

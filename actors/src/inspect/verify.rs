@@ -14,7 +14,7 @@ use super::{Inspect, with_causes};
 use crate::{
     api::{ApiError, Compared, Finding, Law, VerifyReport, VerifyRequest},
     limits::FINDINGS_MAX,
-    run::fold,
+    run::{fold, fold_until},
 };
 
 /// What the actor of a run says of its state.
@@ -82,7 +82,7 @@ impl Inspect {
                 what,
             });
         };
-        let folded = match fold(&self.log, &self.releases, &row.tenant, &row.run, None) {
+        let folded = match fold(&self.log, &self.releases, &row.tenant, &row.run) {
             Ok(Some(folded)) => folded,
             Ok(None) => {
                 find(Law::Index, None, "it has a row and no chain".to_owned());
@@ -113,8 +113,8 @@ impl Inspect {
                 what,
             })
         };
-        let until = Some(live.head);
-        match fold(&self.log, &self.releases, tenant, &live.run, until) {
+        let run = (tenant, &live.run);
+        match fold_until(&self.log, &self.releases, run, live.head) {
             Ok(Some(folded)) if folded.state.head() != live.head => find(format!(
                 "its actor stands at a commit {} that the log does not have",
                 live.head

@@ -22,7 +22,7 @@ impl Inspect {
     pub fn get(&self, tenant: &TenantId, request: &GetRequest) -> Result<RunView, ApiError> {
         let unknown = || unknown_run(tenant, &request.run);
         let row = self.log.row(tenant, &request.run)?.ok_or_else(unknown)?;
-        let folded = fold(&self.log, &self.releases, tenant, &request.run, None)?;
+        let folded = fold(&self.log, &self.releases, tenant, &request.run)?;
         let Folded { state, pos, .. } = folded.ok_or_else(unknown)?;
         let opened = state.opened().ok_or_else(unknown)?;
         Ok(RunView {

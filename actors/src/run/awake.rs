@@ -337,15 +337,7 @@ async fn fold_chain(services: &Arc<Services>, key: &Key) -> Result<Option<Folded
     if head.is_none() {
         return Ok(None);
     }
-    let work = move || {
-        fold(
-            services.store.log(),
-            &services.releases,
-            &key.0,
-            &key.1,
-            None,
-        )
-    };
+    let work = move || fold(services.store.log(), &services.releases, &key.0, &key.1);
     let folded = tokio::task::spawn_blocking(work).await;
     Ok(folded.map_err(|_| RunError::CutOff)??)
 }

@@ -65,18 +65,27 @@ pub enum FoldChainError {
     Fold(#[from] FoldError),
 }
 
-/// Folds a chain, at most up to the commit with this hash; none when nothing of the run is recorded.
+/// Folds a chain; none when nothing of the run is recorded.
 pub(crate) fn fold(
     log: &LogReader,
     releases: &Releases,
     tenant: &TenantId,
     run: &RunId,
-    until: Option<Digest>,
+) -> Result<Option<Folded>, FoldChainError> {
+    walk(log, releases, tenant, run, &mut |_, _, _| {})
+}
+
+/// Folds a chain up to the commit with this hash, or whole when it has none such.
+pub(crate) fn fold_until(
+    log: &LogReader,
+    releases: &Releases,
+    (tenant, run): (&TenantId, &RunId),
+    until: Digest,
 ) -> Result<Option<Folded>, FoldChainError> {
     let mut folding = Folding::default();
     for recorded in log.chain(tenant, run) {
         folding.step(log, releases, &recorded?)?;
-        if until == Some(folding.prev) {
+        if folding.prev == until {
             break;
         }
     }

@@ -181,6 +181,24 @@ async fn a_parent_that_dies_takes_its_children_with_it_and_all_go_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_tree_outlives_the_death_of_nats_server() {
+    let place = Place::new().await;
+    place.world.hold();
+    let host = place.host(place.options()).await;
+    let client = place.client().await;
+    let started = client.start(&tenant(), &comparison("one")).await.unwrap();
+    let pid = std::fs::read_to_string(place.data.path().join("nats/nats-server.pid")).unwrap();
+    let pid = Pid::from_raw(pid.trim().parse().unwrap()).unwrap();
+    kill_process(pid, Signal::KILL).unwrap();
+    place.world.release();
+    let end = ended(&client, &started.run).await.ended.unwrap();
+    assert_eq!(end.reason, Reason::Succeeded, "{}", end.message);
+    assert_eq!(place.world.tickets(), 1);
+    whole(&client, &started).await;
+    host.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_host_that_is_asked_to_terminate_stops_in_order() {
     let place = Place::new().await;
     let host = supervised(place.options());
