@@ -10,10 +10,11 @@ use coppice_actors::{
         ApiClient, ApiError, AuditReport, AuditRequest, ClientError, Code, GetRequest, ListReply,
         ListRequest, RunRow, RunView, TailPage, TailRequest, TreeRequest,
     },
+    endpoint::Endpoint,
     inspect::Inspect,
 };
 use coppice_messages::ids::{RunId, TenantId, TreeId};
-use coppice_store::{DataDirError, Log, OpenLogError};
+use coppice_store::{DataDirError, Log, OpenLogError, clock};
 use coppice_topology::tree::Frame;
 
 use crate::{
@@ -24,6 +25,13 @@ use crate::{
 
 /// A host that lives answers within this time.
 const ANSWER: Duration = Duration::from_secs(3);
+
+/// A host that was killed is back within this time, if anybody starts it again.
+const BACK_SOON: Duration = Duration::from_secs(3);
+/// Who holds the directory has given it back, or answers, within this time.
+const LOCKED_WAIT: Duration = Duration::from_secs(10);
+/// Pause between two looks for it.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// A way to what is recorded in one data directory.
 pub struct Reach {
@@ -80,14 +88,32 @@ impl Reach {
 
     /// The way into this directory.
     pub async fn of(data: PathBuf) -> Result<Self, Failure> {
-        if let Some(client) = alive(&data).await {
-            let way = Way::Host(Box::new(client));
-            return Ok(Self { data, way });
+        let from = clock::mono();
+        loop {
+            if let Some(client) = alive(&data).await {
+                let way = Way::Host(Box::new(client));
+                return Ok(Self { data, way });
+            }
+            // A host that left its endpoint behind was killed: whoever supervises it is not to find its directory taken.
+            if Endpoint::read(&data).is_ok() && from.elapsed() < BACK_SOON {
+                clock::pause(LOOK).await;
+                continue;
+            }
+            match Log::open(&data) {
+                Ok(log) => {
+                    let inspect = Inspect::new(log.reader());
+                    let way = Way::Log(Box::new(Opened { inspect, log }));
+                    return Ok(Self { data, way });
+                }
+                // A host on its way up, or another command that looks.
+                Err(OpenLogError::Directory(DataDirError::Locked { .. }))
+                    if from.elapsed() < LOCKED_WAIT =>
+                {
+                    clock::pause(LOOK).await;
+                }
+                Err(error) => return Err(unopened(&error)),
+            }
         }
-        let log = Log::open(&data).map_err(|error| unopened(&error))?;
-        let inspect = Inspect::new(log.reader());
-        let way = Way::Log(Box::new(Opened { inspect, log }));
-        Ok(Self { data, way })
     }
 
     ask! {

@@ -41,7 +41,8 @@ pub async fn events(args: &EventsArgs, common: &Common) -> Result<(), Failure> {
         Paths::of(&reach, &tenant, args.tree.as_ref()).await?
     };
     if !args.follow {
-        return print(&reach, &tenant, &mut request, &mut paths, common.json).await;
+        let printed = print(&reach, &tenant, &mut request, &mut paths, common.json).await?;
+        return printed.map_or(Ok(()), Err);
     }
     loop {
         let mut feed = match &reach.way {
@@ -49,10 +50,10 @@ pub async fn events(args: &EventsArgs, common: &Common) -> Result<(), Failure> {
             Way::Log(_) => None,
         };
         while feed.is_some() {
-            match print(&reach, &tenant, &mut request, &mut paths, common.json).await {
-                Ok(()) => news(&mut feed).await,
-                Err(Failure::Environment(_)) => feed = None,
-                Err(other) => return Err(other),
+            match print(&reach, &tenant, &mut request, &mut paths, common.json).await? {
+                None => news(&mut feed).await,
+                Some(Failure::Environment(_)) => feed = None,
+                Some(other) => return Err(other),
             }
         }
         let data = reach.data.clone();
@@ -77,16 +78,19 @@ async fn news(feed: &mut Option<Feed>) {
     }
 }
 
-/// Prints what there is from the request's position on, and moves it behind that.
+/// Prints what there is from the request's position on, and moves it behind that. Returns why no more could be had.
 async fn print(
     reach: &Reach,
     tenant: &TenantId,
     request: &mut TailRequest,
     paths: &mut Paths,
     json: bool,
-) -> Result<(), Failure> {
+) -> Result<Option<Failure>, Failure> {
     loop {
-        let page = reach.tail(tenant, request).await?;
+        let page = match reach.tail(tenant, request).await {
+            Ok(page) => page,
+            Err(failure) => return Ok(Some(failure)),
+        };
         for event in &page.events {
             if json {
                 out::json(event)?;
@@ -96,7 +100,7 @@ async fn print(
         }
         request.from = page.next;
         if page.end {
-            return Ok(());
+            return Ok(None);
         }
     }
 }

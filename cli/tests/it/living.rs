@@ -220,3 +220,20 @@ fn who_follows_sees_each_event_once_through_the_death_of_the_host() {
     assert_eq!(seen, recorded.good().lines().collect::<Vec<_>>());
     up.stop();
 }
+
+#[test]
+fn looking_while_the_host_is_away_does_not_keep_it_away() {
+    let place = Place::new();
+    let up = place.up();
+    for _ in 0..3 {
+        let status = place.run(&["status", "--json"]).json(0);
+        let pid = number(&status, "/host/pid");
+        signal("KILL", u32::try_from(pid).expect("a process id"));
+        // Each waits for the host, which is started again; none takes the directory from it.
+        for _ in 0..2 {
+            let status = place.run(&["status", "--json"]).json(0);
+            assert_eq!(status.pointer("/alive"), Some(&json!(true)));
+        }
+    }
+    up.stop();
+}
