@@ -199,7 +199,13 @@ impl Driver {
             return outputs;
         }
         match input {
-            Input::Command(command) => self.mailbox.push_back(command),
+            Input::Command(command) => {
+                if command == Command::Tick {
+                    // The timer is spent. Should nothing be due by now, because the clock was set back meanwhile, it is armed again.
+                    self.armed = None;
+                }
+                self.mailbox.push_back(command);
+            }
             Input::Admitted { hash } => self.admitted(hash, &mut outputs),
             Input::Refused { hash, why } => {
                 if self.under_way == Some(hash) {

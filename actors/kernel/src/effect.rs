@@ -119,17 +119,6 @@ impl Effects {
             .values()
             .any(|effect| matches!(effect.status, Status::Open | Status::Unknown))
     }
-
-    pub(crate) fn due(&self) -> Option<Timestamp> {
-        let again = |effect: &Effect| {
-            if let Status::Again { at, .. } = effect.status {
-                Some(at)
-            } else {
-                None
-            }
-        };
-        self.0.values().filter_map(again).min()
-    }
 }
 
 impl State {
@@ -173,6 +162,15 @@ impl State {
             tool.contract.is_read() || tool.contract.idempotency.attempts == Attempts::AtLeastOnce
         });
         allowed && effect.failures < self.plan.contract.recovery.attempts
+    }
+
+    /// When the next try is due. What will not be tried again is not due, however long ago its time was.
+    pub(crate) fn effects_due(&self) -> Option<Timestamp> {
+        let again = |effect: &Effect| match effect.status {
+            Status::Again { at, .. } if self.may_try_again(effect) => Some(at),
+            _ => None,
+        };
+        self.effects.0.values().filter_map(again).min()
     }
 
     /// A new intent for what provably did not happen, once its backoff is over.

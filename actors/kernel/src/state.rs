@@ -343,7 +343,7 @@ impl State {
             return None;
         }
         let any_time = [self.children.due(), self.cancel_due()];
-        let unless_closing = [self.deadline(), self.effects.due(), self.waits.due()];
+        let unless_closing = [self.deadline(), self.effects_due(), self.waits.due()];
         let closing = self.lifecycle.closing.is_some();
         let dues = any_time
             .into_iter()

@@ -69,3 +69,46 @@ fn a_timer_counts_downtime_and_is_neither_lost_nor_set_again_by_a_dead_host() {
         assert!(world.desk.values().all(|count| *count == 1));
     }
 }
+
+const BESIDE: &str = "
+topology: beside
+version: 1
+contract: default
+input: { type: object, required: [request_id, incidents], properties: { request_id: { type: string }, incidents: { type: array } } }
+nodes:
+  look: { call: { tool: read_incident, arguments: { id: incident_1 } } }
+  cool_down: { wait: { timer: 5m } }
+  both: { join: { of: [look, cool_down], on_failure: collect } }
+  done:
+    after: [both]
+    end:
+      reason: succeeded
+      evidence: [ { check: find_ticket, arguments: { request_id: { from: input, at: /request_id } }, expect: { eq: [ { from: check, at: /count }, 0 ] } } ]
+";
+
+#[test]
+fn an_effect_that_is_not_tried_again_does_not_keep_a_later_timer_from_being_armed() {
+    let always = Weather {
+        retryable: 1,
+        ..Weather::default()
+    };
+    let mut world = World::new(plan_of(BESIDE), input(1), 3, always);
+    assert_eq!(world.run().reason, Reason::Succeeded);
+    assert_eq!(kinds(&world, "timer.due"), 1);
+}
+
+#[test]
+fn a_timer_that_goes_off_before_its_time_because_the_clock_was_set_back_is_armed_again() {
+    let mut world = World::new(plan_of(PAUSED), input(1), 3, Weather::default());
+    let begun = world.now;
+    world.prepare();
+    while kinds(&world, "timer.set") == 0 {
+        world.step();
+    }
+    world.tick_early();
+    while world.ended().is_none() {
+        world.step();
+    }
+    assert!(world.now >= begun.plus(Millis(300_000)));
+    assert_eq!(kinds(&world, "timer.due"), 1);
+}

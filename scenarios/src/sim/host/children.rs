@@ -1,0 +1,139 @@
+//! Supervision between actors: children are started, watched, and their ends read from their chains.
+
+use coppice_kernel::{
+    Command, Duty, Obligation,
+    command::{ChildEnd, ChildEndFacts},
+};
+use coppice_messages::{ParentRef, event::run::ClaimReason, ids::RunId};
+
+use super::actors::{Message, Starting};
+use crate::sim::{
+    step::{ActorId, Step},
+    world::{MS, World},
+};
+
+impl World {
+    /// Sees to it that a child runs, or that its end is taken in.
+    pub(in crate::sim) fn await_child(&mut self, id: &ActorId, duty: &Duty) {
+        if !self.is_alive(id) {
+            return;
+        }
+        let Some(actor) = self.host.actors.get_mut(&id.0) else {
+            return;
+        };
+        actor.tasks.remove(duty);
+        let Some(Obligation::Await {
+            delegated,
+            seq,
+            commit,
+            give_up,
+            ..
+        }) = actor.driver.in_hand().get(duty).cloned()
+        else {
+            return;
+        };
+        let child = delegated.envelope.run().clone();
+        let why = if actor.seen_ended.contains(&child) {
+            ClaimReason::Restart
+        } else {
+            actor.why
+        };
+        let opened = actor.driver.state().child_opened(&delegated);
+        if let Some(end) = self.child_end(&child) {
+            return self.report(id, duty, Command::ChildEnded(Box::new(end)));
+        }
+        if let Some(known) = self.host.actors.get(&child) {
+            // Started before the parent folded anew; one of an earlier parent is gone with it.
+            debug_assert_eq!(known.supervisor.as_ref(), Some(id));
+            return;
+        }
+        let Some(opened) = opened else {
+            return;
+        };
+        self.spawn(Starting {
+            run: child,
+            opened: Box::new(opened),
+            parent: Some(ParentRef {
+                run: id.0.clone(),
+                seq,
+                commit,
+            }),
+            why,
+            give_up,
+            supervisor: Some(id.clone()),
+        });
+    }
+
+    /// How a child ended, as its chain says; none while it has not.
+    fn child_end(&self, child: &RunId) -> Option<ChildEnd> {
+        let (ended, commit) = self.laws.end_of(child)?;
+        Some(ChildEnd {
+            child: child.clone(),
+            end: Some(ChildEndFacts {
+                reason: ended.reason,
+                class: ended.class.clone(),
+                answer: ended.answer.clone(),
+                usage: ended.usage.clone(),
+                commit,
+                answer_valid: Ok(()),
+            }),
+        })
+    }
+
+    /// A child's actor is gone: its chain says whether it had ended.
+    pub(super) fn child_gone(&mut self, id: &ActorId, child: &RunId, why: String) {
+        let duty = Duty::Child(child.clone());
+        let Some(actor) = self.host.actors.get_mut(&id.0) else {
+            return;
+        };
+        actor.seen_ended.insert(child.clone());
+        if !actor.driver.in_hand().contains_key(&duty) || self.host.actors.contains_key(child) {
+            return;
+        }
+        let command = match self.child_end(child) {
+            Some(end) => Command::ChildEnded(Box::new(end)),
+            None => Command::ChildCrashed {
+                child: child.clone(),
+                why,
+            },
+        };
+        self.report_later(id, duty, 1, command);
+    }
+
+    /// An actor stops; those that it supervises stop with it, and its supervisor is told.
+    pub(super) fn stop_actor(&mut self, run: &RunId, why: &str) {
+        let Some(actor) = self.host.actors.get(run) else {
+            return;
+        };
+        let (id, supervisor) = (actor.id(run), actor.supervisor.clone());
+        self.note(format_args!("{}#{} stops: {why}", id.0, id.1));
+        self.clear_tasks(&id);
+        self.host.actors.remove(run);
+        let children: Vec<RunId> = self
+            .host
+            .actors
+            .iter()
+            .filter(|(_, actor)| actor.supervisor.as_ref() == Some(&id))
+            .map(|(run, _)| run.clone())
+            .collect();
+        for child in children {
+            self.stop_actor(&child, "its supervisor stopped");
+        }
+        match supervisor {
+            Some(supervisor) => {
+                let message = Message::ChildGone(run.clone(), why.to_owned());
+                self.mail(&supervisor, message);
+            }
+            None => self.root_gone(run, why),
+        }
+    }
+
+    /// An actor dies of a fault.
+    pub(in crate::sim) fn actor_died(&mut self, run: &RunId, why: &str) {
+        self.stop_actor(run, why);
+    }
+
+    pub(super) fn root_later(&mut self, root: &RunId, after_ms: u64) {
+        self.put(after_ms * MS, Step::Root(root.clone()));
+    }
+}

@@ -1,0 +1,169 @@
+//! The shell of the publisher around the store's own [`coppice_store::hold::Hold`]: one message in flight, sent again after a new
+//! connection, without an acknowledgement in time, and when the recorder is silent.
+
+use coppice_kernel::Prepared;
+use coppice_messages::{Digest, ids::TenantId};
+use coppice_store::{Verdict, follow};
+use tokio::sync::oneshot;
+
+use super::actors::Told;
+use crate::sim::{
+    agenda::Ticket,
+    step::{ActorId, Step},
+    stream::Message,
+    world::World,
+};
+
+/// Microseconds until the recorder counts as silent, and until an acknowledgement counts as lost.
+const WAIT: u64 = 2_000_000;
+
+/// The message in flight.
+pub(super) struct Sending {
+    number: u64,
+    /// How far the recorder had read when it was sent.
+    stood_at: u64,
+    late: Ticket,
+}
+
+impl World {
+    /// Hands a commit to the publisher.
+    pub(super) fn submit(&mut self, actor: &ActorId, prepared: Prepared) {
+        let (told, actor, hash) = (self.host.told.clone(), actor.clone(), prepared.hash);
+        let waiter = move |verdict| {
+            if let Ok(mut told) = told.lock() {
+                told.push(Told {
+                    actor,
+                    hash,
+                    verdict,
+                });
+            }
+        };
+        if self.host.hold.is_empty() {
+            self.host.heard = self.mono;
+        }
+        self.host.hold.add_commit(
+            prepared.commit.tenant,
+            prepared.bytes.into(),
+            hash,
+            Box::new(waiter),
+        );
+        self.put_between(0, 200, Step::Publish);
+    }
+
+    pub(super) fn submit_blob(&mut self, tenant: &TenantId, blob: Digest, whole: Vec<u8>) {
+        // Who waits is known by the digest; nobody waits at the other end.
+        let (told, _) = oneshot::channel();
+        self.host
+            .hold
+            .add_blob(tenant.clone(), blob, whole.into(), told);
+        self.put_between(0, 200, Step::Publish);
+    }
+
+    /// The publisher sends the next message, if none is in flight.
+    pub(in crate::sim) fn publish(&mut self) {
+        if self.host.sending.is_some() || !self.server.is_up {
+            return;
+        }
+        let bytes_max = self.server.message_bytes_max;
+        let Some(outgoing) = self.host.hold.next_message(bytes_max) else {
+            return;
+        };
+        let number = self.number();
+        let late = self.put(WAIT, Step::AckLate(number));
+        self.host.sending = Some(Sending {
+            number,
+            stood_at: self.host.recorder.read(),
+            late,
+        });
+        let message = Message {
+            tenant: outgoing.tenant,
+            lane: outgoing.lane,
+            payload: outgoing.payload,
+        };
+        let bytes = message.payload.len();
+        let lost = self.seed.one_in(self.weather.message_lost);
+        self.note(format_args!("sent {number}, {bytes} bytes, lost {lost}"));
+        if !lost {
+            let arrive = Step::Arrive {
+                link: self.server.link,
+                sending: number,
+                message,
+            };
+            // Some are still on their way when the connection is long another one.
+            let slow = self.seed.one_in(20);
+            let most = if slow { 400_000 } else { 400 };
+            self.put_between(20, most, arrive);
+        }
+    }
+
+    /// What is in flight counts as lost on its way.
+    pub(super) fn unclear(&mut self) {
+        if let Some(sending) = self.host.sending.take() {
+            self.agenda.cancel(sending.late);
+        }
+    }
+
+    pub(in crate::sim) fn ack(&mut self, link: u64, number: u64, seq: u64) {
+        let of_this = |sending: &&Sending| sending.number == number && self.server.link == link;
+        let Some(sending) = self.host.sending.as_ref().filter(of_this) else {
+            return;
+        };
+        let stood_at = sending.stood_at;
+        self.unclear();
+        self.host.unclear = 0;
+        self.note(format_args!("ack {seq} of {number}, stood at {stood_at}"));
+        match follow::check_ack(seq, stood_at) {
+            Ok(()) => self.publish(),
+            Err(fault) => self.went_back(fault),
+        }
+    }
+
+    pub(in crate::sim) fn ack_late(&mut self, number: u64) {
+        if self.host.sending.as_ref().map(|sending| sending.number) != Some(number) {
+            return;
+        }
+        self.note(format_args!("no ack of {number}"));
+        self.host.sending = None;
+        self.host.hold.send_again();
+        let backoff = 10_000 << self.host.unclear.min(7);
+        self.host.unclear += 1;
+        self.put(backoff, Step::Publish);
+    }
+
+    /// The publisher sends again when the recorder has been silent about what was sent.
+    pub(in crate::sim) fn silence(&mut self) {
+        self.put(WAIT, Step::Silence);
+        let silent = self.mono.saturating_sub(self.host.heard) >= WAIT;
+        if self.host.sending.is_none() && silent && !self.host.hold.is_empty() {
+            self.note(format_args!("silence: {} held", self.host.hold.len()));
+            self.host.hold.send_again();
+            self.host.heard = self.mono;
+            self.publish();
+        }
+    }
+
+    /// The recorder has spoken: waiters are told, by the hash of what they wait for.
+    pub(super) fn release(&mut self, verdicts: &[(Digest, Verdict)]) {
+        let mut waiters = Vec::new();
+        for (hash, verdict) in verdicts {
+            self.host.hold.release_commit(hash, &mut waiters, verdict);
+        }
+        if !waiters.is_empty() {
+            self.host.heard = self.mono;
+        }
+        for (waiter, verdict) in waiters {
+            waiter(verdict);
+        }
+        for told in self.told() {
+            self.check_told(&told);
+            self.spoken(told);
+        }
+    }
+
+    /// What the publisher holds is let go with its host, so this is only for a host that stops by itself.
+    pub(super) fn went_back(&mut self, fault: follow::WentBack) {
+        self.note(format_args!("the host stops: {fault}"));
+        self.broken("the stream is followed", fault.to_string());
+    }
+
+}
