@@ -166,9 +166,12 @@ impl State {
 
     /// When the next try is due. What will not be tried again is not due, however long ago its time was.
     pub(crate) fn effects_due(&self) -> Option<Timestamp> {
-        let again = |effect: &Effect| match effect.status {
-            Status::Again { at, .. } if self.may_try_again(effect) => Some(at),
-            _ => None,
+        let again = |effect: &Effect| {
+            if let Status::Again { at, .. } = effect.status {
+                self.may_try_again(effect).then_some(at)
+            } else {
+                None
+            }
         };
         self.effects.0.values().filter_map(again).min()
     }
