@@ -1,8 +1,10 @@
 //! Data directories: where a run puts its data, how the latest is found, and how many are kept.
 //!
-//!     .coppice/                  data of `coppice up`
-//!     .coppice/runs/TIME-NAME/   data of one `coppice run`; the last twenty are kept
-//!     .coppice/latest            leads to what was started last
+//! ```text
+//! .coppice/                  data of coppice up
+//! .coppice/runs/TIME-NAME/   data of one coppice run; the last twenty are kept
+//! .coppice/latest            leads to what was started last
+//! ```
 
 use std::{
     fs::{self, File},
