@@ -37,6 +37,12 @@ impl Releases {
         Self::default()
     }
 
+    /// The plan of a release that was had before: its documents are in the tenant's log.
+    #[must_use]
+    pub fn known(&self, tenant: &TenantId, release: Digest) -> Option<Arc<Plan>> {
+        self.plans().get(&(tenant.clone(), release)).cloned()
+    }
+
     /// The plan of a release whose documents are in the log.
     ///
     /// # Errors
@@ -47,9 +53,8 @@ impl Releases {
         tenant: &TenantId,
         release: Digest,
     ) -> Result<Arc<Plan>, ReleaseError> {
-        let key = (tenant.clone(), release);
-        if let Some(plan) = self.plans().get(&key) {
-            return Ok(plan.clone());
+        if let Some(plan) = self.known(tenant, release) {
+            return Ok(plan);
         }
         let document = |digest: &Digest| match log.blob(tenant, digest) {
             Ok(found) => found.map(|bytes| bytes.to_vec()),
@@ -66,7 +71,7 @@ impl Releases {
             plans.clear();
         }
         // Two that compile the same at one time make the same.
-        plans.insert(key, plan.clone());
+        plans.insert((tenant.clone(), release), plan.clone());
         drop(plans);
         Ok(plan)
     }

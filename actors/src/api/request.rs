@@ -19,7 +19,8 @@ pub struct StartRequest {
     pub key: ClientKey,
     /// Digest of the release's manifest.
     pub release: Digest,
-    /// The release's documents, the manifest among them, as their exact text.
+    /// The release's documents, the manifest among them, as their exact text. A release that the tenant's log has needs none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub documents: Vec<String>,
     /// What the tree works on.
     pub input: Value,

@@ -1,6 +1,9 @@
-//! The verb `start`: the release's documents first, then the input against its schema, then the root.
+//! The verb `start`: the release's documents, the input against its schema, then the root.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use coppice_kernel::open;
 use coppice_messages::{
@@ -41,12 +44,8 @@ pub(super) async fn start(
         return Ok(started(true));
     }
     admit(services)?;
-    check(services, &request)?;
-    let input = store(services, &tenant, &request).await?;
-    let plan = services
-        .releases
-        .plan(services.store.log(), &tenant, request.release)
-        .map_err(|e| ApiError::new(Code::InvalidRelease, with_causes(&e)))?;
+    let plan = plan(services, &tenant, &request).await?;
+    let input = input(services, &tenant, &plan, &request).await?;
     let opening = opening(&plan, &tenant, &run, input, request);
     let (tell, told) = oneshot::channel();
     let start = StartRoot {
@@ -99,16 +98,46 @@ fn admit(services: &Services) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Compiles the release from the request itself and holds the input against it, before anything is stored.
-fn check(services: &Services, request: &StartRequest) -> Result<(), ApiError> {
-    let documents: std::collections::BTreeMap<Digest, &String> = request
-        .documents
-        .iter()
-        .map(|text| (Digest::of(text.as_bytes()), text))
-        .collect();
-    let document = |digest: &Digest| documents.get(digest).map(|text| text.as_bytes().to_vec());
-    let plan = compile(request.release, &document)
-        .map_err(|e| ApiError::new(Code::InvalidRelease, with_causes(&e)))?;
+/// The release of a request. One that the log has needs no documents; of another they are compiled before anything is stored.
+async fn plan(
+    services: &Services,
+    tenant: &TenantId,
+    request: &StartRequest,
+) -> Result<Arc<Plan>, ApiError> {
+    if let Some(plan) = services.releases.known(tenant, request.release) {
+        return Ok(plan);
+    }
+    let log = services.store.log();
+    let invalid =
+        |error: &dyn std::error::Error| ApiError::new(Code::InvalidRelease, with_causes(error));
+    if log.blob_size(tenant, &request.release)?.is_none() {
+        let documents: BTreeMap<Digest, &String> = request
+            .documents
+            .iter()
+            .map(|text| (Digest::of(text.as_bytes()), text))
+            .collect();
+        let document = |digest: &Digest| documents.get(digest).map(|text| text.as_bytes().to_vec());
+        compile(request.release, &document).map_err(|e| invalid(&e))?;
+        // The manifest last: where it is, all that it names is.
+        let manifest = documents.get(&request.release).copied();
+        let others = documents
+            .iter()
+            .filter(|(digest, _)| **digest != request.release);
+        for text in others.map(|(_, text)| *text).chain(manifest) {
+            put(services, tenant, text.clone().into_bytes()).await?;
+        }
+    }
+    let plan = services.releases.plan(log, tenant, request.release);
+    plan.map_err(|e| invalid(&e))
+}
+
+/// Holds the input against its schema and, when it is large, stores it.
+async fn input(
+    services: &Services,
+    tenant: &TenantId,
+    plan: &Plan,
+    request: &StartRequest,
+) -> Result<Payload, ApiError> {
     if let Some(schema) = &plan.input_schema {
         services
             .schemas
@@ -126,32 +155,23 @@ fn check(services: &Services, request: &StartRequest) -> Result<(), ApiError> {
         );
         return Err(ApiError::new(Code::InvalidRequest, message));
     }
-    Ok(())
-}
-
-/// Stores the documents and, when it is large, the input. What is stored already is not stored again.
-async fn store(
-    services: &Services,
-    tenant: &TenantId,
-    request: &StartRequest,
-) -> Result<Payload, ApiError> {
     let (input, bytes) = Payload::of(request.input.clone());
-    let documents = request
-        .documents
-        .iter()
-        .map(|text| text.clone().into_bytes());
-    for bytes in documents.chain(bytes) {
-        let stored = services.store.put_blob(tenant.clone(), bytes).await;
-        stored.map_err(|error| {
-            let code = match error {
-                BlobError::TooLarge { .. } => Code::TooLarge,
-                BlobError::LogUnreadable => Code::LogUnreadable,
-                BlobError::Unknown => Code::LogUnavailable,
-            };
-            ApiError::new(code, error.to_string())
-        })?;
+    if let Some(bytes) = bytes {
+        put(services, tenant, bytes).await?;
     }
     Ok(input)
+}
+
+async fn put(services: &Services, tenant: &TenantId, bytes: Vec<u8>) -> Result<(), ApiError> {
+    let stored = services.store.put_blob(tenant.clone(), bytes).await;
+    stored.map(|_| ()).map_err(|error| {
+        let code = match error {
+            BlobError::TooLarge { .. } => Code::TooLarge,
+            BlobError::LogUnreadable => Code::LogUnreadable,
+            BlobError::Unknown => Code::LogUnavailable,
+        };
+        ApiError::new(code, error.to_string())
+    })
 }
 
 fn opening(

@@ -121,6 +121,24 @@ async fn a_wide_fan_out_runs_and_is_settled_to_the_last_child() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_release_that_the_log_has_needs_no_documents() {
+    let place = Place::new().await;
+    let host = place.host(place.options()).await;
+    let client = place.client().await;
+    let first = client.start(&tenant(), &comparison("one")).await.unwrap();
+    ended(&client, &first.run).await;
+    host.stop().await;
+    let host = place.host(place.options()).await;
+    let client = place.client().await;
+    let mut bare = comparison("two");
+    bare.documents.clear();
+    let second = client.start(&tenant(), &bare).await.unwrap();
+    let end = ended(&client, &second.run).await.ended.unwrap();
+    assert_eq!(end.reason, Reason::Succeeded, "{}", end.message);
+    host.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_a_start_refuses_is_said_with_its_code() {
     let place = Place::new().await;
     let host = place.host(place.options()).await;
@@ -129,12 +147,15 @@ async fn what_a_start_refuses_is_said_with_its_code() {
     anonymous.principal = "somebody".to_owned();
     let mut incomplete = comparison("one");
     incomplete.documents.pop();
+    let mut bare = comparison("one");
+    bare.documents.clear();
     let mut huge = comparison("one");
     huge.documents.push("x".repeat(2 << 20));
     for (request, code) in [
-        (anonymous, Code::InvalidRequest),
         (incomplete, Code::InvalidRelease),
+        (bare, Code::InvalidRelease),
         (huge, Code::TooLarge),
+        (anonymous, Code::InvalidRequest),
     ] {
         match client.start(&tenant(), &request).await {
             Err(ClientError::Refused(error)) => assert_eq!(error.code, code, "{error}"),

@@ -130,6 +130,32 @@ async fn a_host_killed_at_every_moment_of_one_commit_finishes_and_says_which_fau
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_sent_before_its_intent_is_recorded() {
+    let place = Place::new().await;
+    // The host dies when JetStream has acknowledged the intent and the log has not recorded it.
+    let fault = "root@effect.intended(create_ticket):acked=kill_host";
+    let host = supervised(place.faulty(&[fault]));
+    let client = up(&place).await;
+    let started = client.start(&tenant(), &comparison("one")).await.unwrap();
+    let end = ended(&client, &started.run).await.ended.unwrap();
+    assert_eq!(end.reason, Reason::Succeeded, "{}", end.message);
+    let requests = place.world.requests();
+    let first = |of: &str| {
+        requests
+            .iter()
+            .position(|line| line.starts_with(of))
+            .unwrap()
+    };
+    // It is looked up as a doubt, found absent, and only then sent.
+    assert!(
+        first("GET /tickets?key=") < first("POST /tickets"),
+        "{requests:?}"
+    );
+    assert_eq!((host.restarts(), place.world.tickets()), (1, 1));
+    host.stop().await;
+}
+
 /// The addresses of the faults that the system chain says were injected.
 async fn injected(client: &ApiClient) -> Vec<String> {
     let mut request = TailRequest::default();

@@ -59,12 +59,11 @@ pub fn release(topology: &str) -> Bundle {
     bundle(&file, &bytes, &Library).unwrap()
 }
 
-/// Two incidents and one ticket.
+/// Two incidents and one ticket, for a request of its own.
 pub fn comparison(key: &str) -> StartRequest {
-    start(
-        key,
-        r#"{"request_id": "r-17", "incidents": ["incident_104", "incident_119"]}"#,
-    )
+    let input =
+        format!(r#"{{"request_id": "r-{key}", "incidents": ["incident_104", "incident_119"]}}"#);
+    start(key, &input)
 }
 
 pub fn start(key: &str, input: &str) -> StartRequest {
