@@ -25,7 +25,7 @@ pub use self::{
     after_help = "\
 Examples:
   coppice run fan-out-join          a scenario of the library, from start to verdict
-  coppice show --latest             what happened in it, one line an event
+  coppice show                      what happened in it, one line an event
   coppice up                        a host that stays, for coppice submit
   coppice scenarios                 what else the library has
 

@@ -22,6 +22,17 @@ const LATEST: &str = "latest";
 /// Data of this many runs are kept.
 const RUNS_KEPT: usize = 20;
 
+/// What runs record is nobody else's to read.
+const OWNER_ALONE: u32 = 0o700;
+
+/// Makes a directory, and those above it, if they are missing.
+pub fn make(directory: &Path) -> io::Result<()> {
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(OWNER_ALONE)
+        .create(directory)
+}
+
 /// The directory of `coppice up`.
 pub fn of_up(given: Option<&Path>) -> PathBuf {
     given.map_or_else(|| PathBuf::from(ROOT), Path::to_owned)
@@ -30,11 +41,11 @@ pub fn of_up(given: Option<&Path>) -> PathBuf {
 /// Makes the directory of a new run, and removes those of runs long past.
 pub fn of_run(given: Option<&Path>, scenario: &str) -> Result<PathBuf, Failure> {
     if let Some(given) = given {
-        fs::create_dir_all(given).map_err(|error| unusable(given, &error))?;
+        make(given).map_err(|error| unusable(given, &error))?;
         return Ok(given.to_owned());
     }
     let runs = Path::new(ROOT).join("runs");
-    fs::create_dir_all(&runs).map_err(|error| unusable(&runs, &error))?;
+    make(&runs).map_err(|error| unusable(&runs, &error))?;
     let time: String = clock::now()
         .to_string()
         .chars()
@@ -49,8 +60,7 @@ pub fn of_run(given: Option<&Path>, scenario: &str) -> Result<PathBuf, Failure> 
             format!("-{nth}")
         };
         let path = runs.join(format!("{time}-{scenario}{again}"));
-        // What a run records is nobody else's to read.
-        match fs::DirBuilder::new().mode(0o700).create(&path) {
+        match fs::DirBuilder::new().mode(OWNER_ALONE).create(&path) {
             Ok(()) => break path,
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => nth += 1,
             Err(error) => return Err(unusable(&path, &error)),

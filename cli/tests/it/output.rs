@@ -119,3 +119,17 @@ fn an_unknown_command_is_bad_input() {
     assert_eq!(said.code, 2);
     assert!(said.stderr.contains("grow"), "{}", said.stderr);
 }
+
+#[test]
+fn what_is_recorded_is_nobody_elses_to_read() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let place = Place::new();
+    place.up().stop();
+    place
+        .run(&["run", "widening-refused", "--data", "deep/d"])
+        .good();
+    for directory in [".coppice", "deep/d"] {
+        let about = std::fs::metadata(place.path().join(directory)).expect("it is there");
+        assert_eq!(about.permissions().mode() & 0o077, 0, "{directory}");
+    }
+}

@@ -1,12 +1,10 @@
 //! `coppice up`: a host until Ctrl-C, started again when it crashes.
 
-use std::fs;
-
 use coppice_actors::host::HostOptions;
 use coppice_messages::ids::TenantId;
 use coppice_scenarios::{desk::World, runner::Hosted};
 use serde_json::json;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::{endpoints, host_failed};
 use crate::{
@@ -21,7 +19,7 @@ use crate::{
 /// `coppice up`
 pub async fn up(args: &UpArgs, common: &Common) -> Result<(), Failure> {
     let data = data::of_up(common.data.as_deref());
-    fs::create_dir_all(&data).map_err(|error| Failure::environment(&error))?;
+    data::make(&data).map_err(|error| Failure::environment(&error))?;
     let program = program()?;
     let wanted = args.with_desk.then(World::default);
     if args.with_desk {
@@ -40,6 +38,9 @@ pub async fn up(args: &UpArgs, common: &Common) -> Result<(), Failure> {
     let host = Hosted::start(&program, options);
     let client = host.client().await.map_err(|error| host_failed(&error))?;
     data::is_latest(&data);
+    // Before it is said that the host is up: whoever reads that may stop it at once.
+    let mut interrupt = heard(SignalKind::interrupt())?;
+    let mut terminate = heard(SignalKind::terminate())?;
     let status = client.status().await.map_err(crate::reach::failed)?;
     let shown = data.display().to_string();
     if common.json {
@@ -57,11 +58,9 @@ pub async fn up(args: &UpArgs, common: &Common) -> Result<(), Failure> {
             status.pid
         ))?;
     }
-    let mut terminate =
-        signal(SignalKind::terminate()).map_err(|error| Failure::environment(&error))?;
     let gone = tokio::select! {
         gone = host.gone() => Some(gone),
-        _interrupted = tokio::signal::ctrl_c() => None,
+        _interrupted = interrupt.recv() => None,
         _terminated = terminate.recv() => None,
     };
     host.stop().await;
@@ -69,4 +68,8 @@ pub async fn up(args: &UpArgs, common: &Common) -> Result<(), Failure> {
         desk.stop().await;
     }
     gone.map_or(Ok(()), |gone| Err(host_failed(&gone)))
+}
+
+fn heard(kind: SignalKind) -> Result<Signal, Failure> {
+    signal(kind).map_err(|error| Failure::environment(&error))
 }
