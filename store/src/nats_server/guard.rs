@@ -12,7 +12,7 @@ use std::{
     io::{self, Read as _},
     path::{Path, PathBuf},
     process::{Child, Command, ExitCode, Stdio},
-    sync::mpsc::{Receiver, RecvTimeoutError, channel},
+    sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel},
 };
 
 use crate::limits::{GUARD_TICK, SERVER_STOP_WAIT};
@@ -21,6 +21,9 @@ use crate::limits::{GUARD_TICK, SERVER_STOP_WAIT};
 pub(super) fn arguments(server: &Path, config: &Path, directory: &Path) -> [OsString; 3] {
     [server.into(), config.into(), directory.into()]
 }
+
+/// Name of the file in the server's directory whose lock is that of the store.
+pub(super) const LOCK_FILE: &str = "store.lock";
 
 /// How many ticks nats-server has to end when it is asked to.
 const STOP_TICKS: u128 = SERVER_STOP_WAIT.as_millis() / GUARD_TICK.as_millis();
@@ -93,40 +96,48 @@ fn watch_host() -> Receiver<()> {
     gone
 }
 
-/// Waits for the lock of the store; none when the host is gone before.
+/// Waits for the lock of the store; none when the host is gone before, and nothing is left over that would have to be ended first.
 fn lock_store(directory: &Path, host: &Receiver<()>) -> io::Result<Option<File>> {
     let file = OpenOptions::new()
         .create(true)
         .truncate(false)
         .write(true)
-        .open(directory.join("store.lock"))?;
-    for tick in 0u128.. {
-        match file.try_lock() {
-            Ok(()) => return Ok(Some(file)),
-            Err(TryLockError::WouldBlock) => end_leftover(directory, tick),
+        .open(directory.join(LOCK_FILE))?;
+    let (_open, never) = channel::<()>();
+    for tick in 0..u128::MAX {
+        let free = match file.try_lock() {
+            Ok(()) => true,
+            Err(TryLockError::WouldBlock) => false,
             Err(TryLockError::Error(error)) => return Err(error),
+        };
+        let host_gone = host.try_recv() == Err(TryRecvError::Disconnected);
+        match (free, host_gone) {
+            (true, false) => return Ok(Some(file)),
+            (true, true) => return Ok(None),
+            (false, gone) => {
+                let known = end_leftover(directory, tick);
+                if gone && (!known || tick > 2 * STOP_TICKS) {
+                    return Ok(None);
+                }
+            }
         }
-        if !matches!(
-            host.recv_timeout(GUARD_TICK),
-            Err(RecvTimeoutError::Timeout)
-        ) {
-            break;
-        }
+        let _ = never.recv_timeout(GUARD_TICK);
     }
     Ok(None)
 }
 
-/// Asks the nats-server of an earlier host to end, and later kills it. Its guard, if there is one, is doing the same.
-fn end_leftover(directory: &Path, tick: u128) {
+/// Asks the nats-server of an earlier guard to end, and later kills it; whether it is known. Its guard, if there is one, is doing the same.
+fn end_leftover(directory: &Path, tick: u128) -> bool {
     let named = fs::read_to_string(directory.join(PID_FILE)).unwrap_or_default();
     let Ok(process) = named.parse() else {
-        return;
+        return false;
     };
     if tick == 0 {
         signal(process, libc::SIGTERM);
     } else if tick == STOP_TICKS {
         signal(process, libc::SIGKILL);
     }
+    true
 }
 
 /// Asks nats-server to end, and kills it when it does not.

@@ -2,7 +2,7 @@
 
 use std::{
     ffi::OsString,
-    fs::{self, OpenOptions},
+    fs::{self, File, OpenOptions, TryLockError},
     io,
     net::TcpListener,
     path::{Path, PathBuf},
@@ -205,6 +205,17 @@ impl Starter {
         })
     }
 
+    /// Ends a nats-server whose guard died: a guard that is told to end at once ends it first.
+    async fn sweep(&self) {
+        let lock = File::open(self.directory.join(guard::LOCK_FILE)).map(|file| file.try_lock());
+        if matches!(lock, Ok(Err(TryLockError::WouldBlock))) {
+            match self.spawn() {
+                Ok(guard) => guard.end().await,
+                Err(error) => tracing::warn!(%error, "a nats-server may be left behind"),
+            }
+        }
+    }
+
     /// The last lines of the server's log.
     fn last_words(&self) -> String {
         let log = fs::read_to_string(self.directory.join("nats-server.log")).unwrap_or_default();
@@ -216,7 +227,10 @@ impl Starter {
         let mut failures = 0;
         loop {
             tokio::select! {
-                () = closing::told(&mut stopped) => return running.end().await,
+                () = closing::told(&mut stopped) => {
+                    running.end().await;
+                    return self.sweep().await;
+                }
                 _ = running.child.wait() => {
                     tracing::warn!(said = self.last_words(), "nats-server ended: starting it again");
                 }
@@ -228,7 +242,7 @@ impl Starter {
                     self.start_and_wait(port).await
                 };
                 let outcome = tokio::select! {
-                    () = closing::told(&mut stopped) => return,
+                    () = closing::told(&mut stopped) => return self.sweep().await,
                     outcome = attempt => outcome,
                 };
                 match outcome {

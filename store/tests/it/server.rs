@@ -165,6 +165,16 @@ async fn a_nats_server_whose_guard_was_killed_is_replaced_and_not_left_behind() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn closing_right_after_the_guard_was_killed_leaves_no_nats_server_behind() {
+    let data = tempfile::tempdir().expect("a directory");
+    let store = open(data.path()).await;
+    let orphan = store.nats_server_pid().await.expect("it runs");
+    kill(parent_of(orphan));
+    store.close().await;
+    assert!(!lives(orphan));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_host_ends_in_order_when_it_is_told_to() {
     let data = tempfile::tempdir().expect("a directory");
     let mut host = Command::new(host_program())
