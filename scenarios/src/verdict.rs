@@ -6,6 +6,8 @@
 mod checks;
 mod measures;
 mod seen;
+#[cfg(test)]
+mod tests;
 
 use std::{path::PathBuf, time::Duration};
 

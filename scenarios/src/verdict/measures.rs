@@ -65,7 +65,7 @@ pub(super) fn of(evidence: &Evidence<'_>, seen: &Seen) -> Measures {
         steps: usage.steps,
         tokens: usage.tokens,
         cost_usd,
-        hand_work: BY_HAND.iter().map(|kind| seen.count(kind)).sum(),
+        hand_work: hand_work(seen),
         policy_violations: seen.beyond_envelope
             + laws().filter(|law| of_envelopes(*law)).count() as u64,
         evidence_missing: laws().filter(|law| !of_envelopes(*law)).count() as u64,
@@ -75,8 +75,13 @@ pub(super) fn of(evidence: &Evidence<'_>, seen: &Seen) -> Measures {
     }
 }
 
+/// Decisions of people.
+pub(super) fn hand_work(seen: &Seen) -> u64 {
+    BY_HAND.iter().map(|kind| seen.count(kind)).sum()
+}
+
 /// Both ways: what the log knows and the desk has not, and what the desk has and the log does not know.
-fn lost(witness: &Witness, seen: &Seen) -> u64 {
+pub(super) fn lost(witness: &Witness, seen: &Seen) -> u64 {
     let known: BTreeSet<String> = seen.landed.iter().map(ToString::to_string).collect();
     let writes = witness.requests.iter().filter(|row| row.route.writes());
     let there: BTreeSet<String> = writes
@@ -86,7 +91,7 @@ fn lost(witness: &Witness, seen: &Seen) -> u64 {
     known.symmetric_difference(&there).count() as u64
 }
 
-fn diverged(verify: &VerifyReport) -> bool {
+pub(super) fn diverged(verify: &VerifyReport) -> bool {
     let compared = [verify.log, verify.live, verify.stream];
     !verify.findings.is_empty() || compared.contains(&Compared::Different)
 }

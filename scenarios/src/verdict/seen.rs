@@ -50,15 +50,7 @@ struct Reading<'a> {
 impl Seen {
     /// Reads the whole log: effects at the desk may be another tree's.
     pub fn read(log: &LogReader, tenant: &TenantId, tree: &TreeId) -> Result<Self, ReadError> {
-        let mut reading = Reading {
-            tenant,
-            tree,
-            seen: Self::default(),
-            opened: false,
-            system: BTreeMap::new(),
-            envelopes: BTreeMap::new(),
-            writes: BTreeSet::new(),
-        };
+        let mut reading = Reading::new(tenant, tree);
         for positioned in log.commits_from(0) {
             let bytes = positioned?.bytes;
             // What cannot be decoded is for verify to find.
@@ -66,11 +58,7 @@ impl Seen {
                 reading.take(&commit);
             }
         }
-        let mut seen = reading.seen;
-        for (kind, count) in reading.system {
-            *seen.kinds.entry(kind).or_default() += count;
-        }
-        Ok(seen)
+        Ok(reading.end())
     }
 
     /// How many events of a kind there are.
@@ -79,7 +67,27 @@ impl Seen {
     }
 }
 
-impl Reading<'_> {
+impl<'a> Reading<'a> {
+    fn new(tenant: &'a TenantId, tree: &'a TreeId) -> Self {
+        Self {
+            tenant,
+            tree,
+            seen: Seen::default(),
+            opened: false,
+            system: BTreeMap::new(),
+            envelopes: BTreeMap::new(),
+            writes: BTreeSet::new(),
+        }
+    }
+
+    fn end(self) -> Seen {
+        let mut seen = self.seen;
+        for (kind, count) in self.system {
+            *seen.kinds.entry(kind).or_default() += count;
+        }
+        seen
+    }
+
     fn take(&mut self, commit: &Commit) {
         if commit.run.is_system() {
             self.take_system(commit);
@@ -164,5 +172,17 @@ impl Reading<'_> {
         if self.writes.contains(&happened) {
             self.seen.landed.insert(happened);
         }
+    }
+}
+
+#[cfg(test)]
+impl Seen {
+    /// What these commits would say if they were the whole log.
+    pub fn of(commits: &[Commit], tenant: &TenantId, tree: &TreeId) -> Self {
+        let mut reading = Reading::new(tenant, tree);
+        for commit in commits {
+            reading.take(commit);
+        }
+        reading.end()
     }
 }
