@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser};
 
 use crate::digest::Digest;
 
-/// Greatest nesting of arrays and objects (`spec/effects.md` 2).
+/// Greatest nesting of arrays and objects.
 pub const DEPTH_MAX: usize = 64;
 /// Greatest magnitude of an integer: above it JSON readers disagree.
 pub const INTEGER_MAX: i64 = (1 << 53) - 1;

@@ -4,7 +4,7 @@
 pub const SLICE_CHILDREN: u32 = 64;
 /// Bytes of items delegated in one commit, so that a slice fits.
 pub const SLICE_BYTES: usize = 128 * 1024;
-/// Children of one run (design 4, bounds).
+/// Children of one run.
 pub const CHILDREN_MAX: u32 = 10_000;
 /// Events after which a commit takes no further command.
 pub const TURN_EVENTS: usize = 128;
@@ -16,5 +16,5 @@ pub const MAILBOX: usize = 20_000;
 pub const SIGNALS_MAX: usize = 1_000;
 /// Time that what is under way has to end by itself after a cancel, at each level, in milliseconds.
 pub const CANCEL_GRACE_MS: u64 = 5_000;
-/// Time from an intent's `at` within which its first byte must leave, in milliseconds (`spec/effects.md` 2).
+/// Time from an intent's `at` within which its first byte must leave, in milliseconds.
 pub const SEND_WITHIN_MS: u64 = 5_000;

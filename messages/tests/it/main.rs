@@ -6,6 +6,7 @@ mod contract;
 mod dependencies;
 mod golden;
 mod ids;
+mod limits;
 mod narrowing;
 mod request;
 mod samples;

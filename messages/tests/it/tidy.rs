@@ -8,7 +8,7 @@ mod rules;
 
 use std::path::{Path, PathBuf};
 
-use rules::Source;
+pub use rules::Source;
 
 /// The root of the checkout.
 pub fn repository() -> PathBuf {
@@ -20,7 +20,7 @@ pub fn repository() -> PathBuf {
 }
 
 /// Every text file of the checkout, without what is built or fetched.
-fn sources() -> Vec<Source> {
+pub fn sources() -> Vec<Source> {
     let root = repository();
     let mut found = Vec::new();
     let mut open = vec![root.clone()];

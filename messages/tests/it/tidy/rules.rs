@@ -29,7 +29,15 @@ impl Source {
         self.path.ends_with(".md")
     }
 
-    fn is_test(&self) -> bool {
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    pub fn is_test(&self) -> bool {
         self.path.contains("/tests/") || self.path.ends_with("/tests.rs")
     }
 
