@@ -222,6 +222,7 @@ impl Host {
             gateway,
             schemas,
             releases: crate::release::Releases::new(),
+            releasing: tokio::sync::Mutex::default(),
             timers,
             faults,
             awake,

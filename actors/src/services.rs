@@ -31,6 +31,8 @@ pub(crate) struct Services {
     pub gateway: ModelGateway,
     pub schemas: Schemas,
     pub releases: Releases,
+    /// Held while a release that is new to the host is compiled and stored.
+    pub releasing: tokio::sync::Mutex<()>,
     pub timers: Timers,
     pub faults: Option<Arc<Faults>>,
     pub awake: Arc<Awake>,

@@ -107,6 +107,11 @@ async fn plan(
     if let Some(plan) = services.releases.known(tenant, request.release) {
         return Ok(plan);
     }
+    // One new release at a time: many starts of it at once would all compile and store the same.
+    let _turn = services.releasing.lock().await;
+    if let Some(plan) = services.releases.known(tenant, request.release) {
+        return Ok(plan);
+    }
     let log = services.store.log();
     let invalid =
         |error: &dyn std::error::Error| ApiError::new(Code::InvalidRelease, with_causes(error));

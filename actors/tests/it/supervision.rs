@@ -125,7 +125,7 @@ async fn a_host_killed_at_every_moment_of_one_commit_finishes_and_says_which_fau
         assert_eq!((host.restarts(), place.world.tickets()), (1, 1), "{moment}");
         let client = place.client().await;
         whole(&client, &started).await;
-        assert_eq!(injected(&client).await, [fault.as_str()]);
+        assert_eq!(injected(&client, 1).await, [fault.as_str()]);
         assert_eq!(host.stop().await, SupervisedEnd::Stopped);
     }
 }
@@ -156,13 +156,21 @@ async fn nothing_is_sent_before_its_intent_is_recorded() {
     host.stop().await;
 }
 
-/// The addresses of the faults that the system chain says were injected.
-async fn injected(client: &ApiClient) -> Vec<String> {
+/// The addresses of the faults that the system chain says were injected, once there are so many.
+async fn injected(client: &ApiClient, count: usize) -> Vec<String> {
     let mut request = TailRequest::default();
     request.filter.kind = Some("fault.injected".to_owned());
-    let events = client.tail(&tenant(), &request).await.unwrap().events;
     let address = |body: &serde_json::Value| body["address"].as_str().unwrap().to_owned();
-    events.iter().map(|event| address(&event.body)).collect()
+    tokio::time::timeout(std::time::Duration::from_secs(30), async {
+        loop {
+            let events = client.tail(&tenant(), &request).await.unwrap().events;
+            if events.len() >= count {
+                return events.iter().map(|event| address(&event.body)).collect();
+            }
+        }
+    })
+    .await
+    .expect("what was noted is recorded")
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -203,6 +211,37 @@ async fn a_parent_that_dies_takes_its_children_with_it_and_all_go_on() {
     );
     assert_eq!(place.world.tickets(), 1);
     whole(&client, &started).await;
+    host.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn forty_trees_at_once_outlive_forty_deaths_and_each_makes_its_one_ticket() {
+    let place = Place::new().await;
+    let faults = [
+        "*@model.proposed#20:after=panic*20",
+        "*@effect.landed(read_incident)#10:before=kill_actor*20",
+    ];
+    let host = place.host(place.faulty(&faults)).await;
+    let client = std::sync::Arc::new(place.client().await);
+    let mut trees = tokio::task::JoinSet::new();
+    for nth in 0..40 {
+        let client = client.clone();
+        trees.spawn(async move {
+            let request = comparison(&format!("tree-{nth}"));
+            let started = client.start(&tenant(), &request).await.unwrap();
+            let end = ended(&client, &started.run).await.ended.unwrap();
+            assert_eq!(end.reason, Reason::Succeeded, "{}", end.message);
+            started
+        });
+    }
+    let trees = trees.join_all().await;
+    assert_eq!(place.world.tickets(), trees.len());
+    for tree in &trees {
+        let audit = client.audit(&tenant(), &tree.tree).await.unwrap();
+        assert_eq!(audit.findings, []);
+    }
+    assert_eq!(injected(&client, 40).await.len(), 40);
+    whole(&client, &trees[0]).await;
     host.stop().await;
 }
 
