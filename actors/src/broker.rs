@@ -1,7 +1,7 @@
 //! The tool broker: the only way to a tool.
 //!
 //! It takes nobody's word. What it sends is what the log shows as an open intent of the run's present epoch; arguments, tool, authority and
-//! time are checked again at the moment of use ([`moment`]). What it tells back has three values: happened, did not happen, unknown; and
+//! time are checked again at the moment of use (`broker::moment`). What it tells back has three values: happened, did not happen, unknown; and
 //! unknown is what everything is after the first byte until an answer says otherwise.
 //!
 //! It refuses to follow redirects, to send an effect twice, and to send beside a request with the same key.
