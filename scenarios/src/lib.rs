@@ -4,4 +4,5 @@ pub mod desk;
 pub mod library;
 pub mod runner;
 pub mod scenario;
+pub mod sim;
 pub mod verdict;

@@ -21,8 +21,8 @@ mod step;
 pub mod stream;
 mod trace;
 mod weather;
-mod world;
 mod workload;
+mod world;
 
 use std::ops::RangeInclusive;
 
@@ -75,7 +75,10 @@ impl History {
         let failure = Failure {
             seed,
             law: "the simulated topology is valid".to_owned(),
-            what: format!("{unusable}\n{}", source.map(ToString::to_string).unwrap_or_default()),
+            what: format!(
+                "{unusable}\n{}",
+                source.map(ToString::to_string).unwrap_or_default()
+            ),
             steps: 0,
             history: digest,
             tail: Vec::new(),

@@ -107,7 +107,10 @@ pub(super) fn receipt(key: &EffectKey) -> Receipt {
 /// The result that the desk gives.
 pub(super) fn result(intended: &Intended) -> Value {
     Value::map([
-        ("id", Value::Text(format!("desk-{}", intended.key.0.hex_prefix(8)))),
+        (
+            "id",
+            Value::Text(format!("desk-{}", intended.key.0.hex_prefix(8))),
+        ),
         ("version", Value::Int(1)),
         ("severity", Value::from("high")),
     ])

@@ -59,7 +59,9 @@ impl World {
             kept = self.seed.between(read.min(last), last);
             self.server.stream.lose_above(kept);
         }
-        self.note(format_args!("nats-server is killed, keeps {kept} of {last}"));
+        self.note(format_args!(
+            "nats-server is killed, keeps {kept} of {last}"
+        ));
         self.break_link(20_000, 2_000_000);
     }
 

@@ -2,6 +2,7 @@
 
 mod actors;
 mod broker;
+mod carry;
 mod children;
 mod publisher;
 mod reader;

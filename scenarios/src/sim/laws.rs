@@ -148,29 +148,45 @@ impl World {
         if commit.prev != state.head() || commit.seq != state.next_seq() {
             return Err(("a chain has no gap and no fork", place));
         }
-        let claims = commit.events.first().is_some_and(|first| first.event.kind() == "run.claimed");
+        let claims = commit
+            .events
+            .first()
+            .is_some_and(|first| first.event.kind() == "run.claimed");
         let raised = commit.epoch - state.epoch().min(commit.epoch);
         if commit.epoch < state.epoch() || raised != u64::from(claims) {
-            return Err(("one owner per epoch", format!("{place}, after epoch {}", state.epoch())));
+            return Err((
+                "one owner per epoch",
+                format!("{place}, after epoch {}", state.epoch()),
+            ));
         }
-        if laws.ends.contains_key(&run) {
+        let late = |kind: &str| matches!(kind, "run.claimed" | "result.late" | "callback.absorbed");
+        let all_late = commit.events.iter().all(|entry| late(entry.event.kind()));
+        if laws.ends.contains_key(&run) && !all_late {
             return Err(("first terminal wins", place));
         }
         state
             .fold(&commit, hash)
             .map_err(|error| ("child <= parent", error.to_string()))?;
         if !state.account().is_conserved() {
-            return Err(("budget is conserved", format!("{place}: {:?}", state.account())));
+            return Err((
+                "budget is conserved",
+                format!("{place}: {:?}", state.account()),
+            ));
         }
         laws.recorded.insert(hash);
         // Read again from the stream, a chain is what it was.
         let chain = laws.chains.entry(run.clone()).or_default();
         let length = self.log.chain(&commit.tenant, &run);
-        let at = length.iter().position(|known| known.hash == hash).unwrap_or(0);
+        let at = length
+            .iter()
+            .position(|known| known.hash == hash)
+            .unwrap_or(0);
         match chain.get(at) {
             None => chain.push(hash),
             Some(known) if *known == hash => {}
-            Some(known) => return Err(("two rebuilds are equal", format!("{place}, was {known:?}"))),
+            Some(known) => {
+                return Err(("two rebuilds are equal", format!("{place}, was {known:?}")));
+            }
         }
         for entry in &commit.events {
             laws.take(&run, commit.epoch, hash, &entry.event)?;
@@ -189,7 +205,11 @@ impl World {
             return Err(("what is recorded was made", place.to_owned()));
         };
         let key = (commit.run.clone(), commit.epoch);
-        let owners = self.laws.owners.entry(key).or_insert_with(|| authors.clone());
+        let owners = self
+            .laws
+            .owners
+            .entry(key)
+            .or_insert_with(|| authors.clone());
         owners.retain(|owner| authors.contains(owner));
         if owners.is_empty() {
             return Err(("one owner per epoch", place.to_owned()));
@@ -211,9 +231,16 @@ impl World {
 
     /// After a crash: nothing that was acknowledged is missing.
     pub(super) fn check_recovered(&mut self) {
-        let lost = self.laws.acknowledged.difference(&self.laws.recorded).next();
+        let lost = self
+            .laws
+            .acknowledged
+            .difference(&self.laws.recorded)
+            .next();
         if let Some(lost) = lost.copied() {
-            self.broken("acknowledged is recovered", format!("{lost:?} is not in the log"));
+            self.broken(
+                "acknowledged is recovered",
+                format!("{lost:?} is not in the log"),
+            );
         }
     }
 
@@ -221,7 +248,10 @@ impl World {
     pub(super) fn check_send(&mut self, run: &RunId, epoch: u64, intended: &Intended) {
         let intent = (run.clone(), epoch, intended.key, intended.attempt);
         if !self.laws.intents.contains(&intent) {
-            let what = format!("{run} epoch {epoch}: {:?} attempt {}", intended.key, intended.attempt);
+            let what = format!(
+                "{run} epoch {epoch}: {:?} attempt {}",
+                intended.key, intended.attempt
+            );
             self.broken("no send without a recorded intent of the epoch", what);
         }
     }
@@ -250,7 +280,11 @@ impl World {
         let state = actor.driver.state();
         let owed: BTreeMap<_, _> = state.owed().into_iter().collect();
         if owed != *actor.driver.in_hand() {
-            let what = format!("{}: owed {owed:?}, in hand {:?}", id.0, actor.driver.in_hand());
+            let what = format!(
+                "{}: owed {owed:?}, in hand {:?}",
+                id.0,
+                actor.driver.in_hand()
+            );
             return self.broken("owed is in hand", what);
         }
         let head = state.head();
@@ -264,10 +298,14 @@ impl World {
         let what = if recorded.head() == head {
             (recorded.hash() != state.hash()).then_some("the rebuild differs from the live state")
         } else {
-            (!self.laws.recorded.contains(&head)).then_some("the actor's last commit is not in the log")
+            (!self.laws.recorded.contains(&head))
+                .then_some("the actor's last commit is not in the log")
         };
         match what {
-            Some(what) => self.broken("the rebuild equals the live state", format!("{}: {what}", id.0)),
+            Some(what) => self.broken(
+                "the rebuild equals the live state",
+                format!("{}: {what}", id.0),
+            ),
             None => {
                 self.laws.compared.insert(id.clone(), head);
             }
@@ -345,8 +383,12 @@ impl World {
             };
             (!agrees).then(|| format!("{key:?}: log {known:?}, desk {done}"))
         });
-        let unheard = self.desk.counts().find(|(key, _)| !self.laws.outcomes.contains_key(key));
-        let what = differing.or_else(|| unheard.map(|(key, _)| format!("{key:?} was never intended")));
+        let unheard = self
+            .desk
+            .counts()
+            .find(|(key, _)| !self.laws.outcomes.contains_key(key));
+        let what =
+            differing.or_else(|| unheard.map(|(key, _)| format!("{key:?} was never intended")));
         if let Some(what) = what {
             self.broken("the desk agrees with the log", what);
         }
@@ -380,10 +422,20 @@ impl Laws {
             Event::Run(event::run::Event::Ended(ended)) => {
                 self.ends.insert(run.clone(), (ended.clone(), hash));
             }
-            Event::Run(event::run::Event::Opened(opened)) if opened.envelope.parent().is_some() => {
-                if self.granted.get(run) != Some(&opened.envelope) {
-                    return Err(("child <= parent", format!("{run} was opened with another envelope than it was granted")));
-                }
+            Event::Run(event::run::Event::Opened(opened))
+                if opened.envelope.parent().is_some()
+                    && self.granted.get(run) != Some(&opened.envelope) =>
+            {
+                let what = format!("{run} was opened with another envelope than it was granted");
+                return Err(("child <= parent", what));
+            }
+            Event::Run(event::run::Event::Late(late)) => {
+                let known = if late.happened {
+                    Known::Happened
+                } else {
+                    Known::DidNot
+                };
+                self.outcomes.insert(late.key, known);
             }
             Event::Child(child::Event::Delegated(delegated)) => {
                 self.granted

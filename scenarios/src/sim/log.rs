@@ -204,14 +204,18 @@ impl View for Overlay<'_> {
         let mut all = pending
             .map(|(_, recorded)| recorded)
             .chain(self.log.chains.get(&key).into_iter().flatten());
-        let found = all.find(|recorded| {
-            (recorded.header.seq..recorded.header.next_seq()).contains(&seq)
-        });
+        let found =
+            all.find(|recorded| (recorded.header.seq..recorded.header.next_seq()).contains(&seq));
         Ok(found.map(|recorded| Stored {
             pos: recorded.pos,
             hash: recorded.hash,
             seq: recorded.header.seq,
-            kinds: recorded.header.events.iter().map(|e| e.kind.clone()).collect(),
+            kinds: recorded
+                .header
+                .events
+                .iter()
+                .map(|e| e.kind.clone())
+                .collect(),
         }))
     }
 }
@@ -288,7 +292,9 @@ impl Batch {
         if log.blobs.contains_key(&key) || self.blobs.iter().any(|(of, _)| *of == key) {
             // Told again, as the recorder does.
             let whole = self.blobs.iter().find(|(of, _)| *of == key);
-            let whole = whole.map(|(_, whole)| whole).or_else(|| log.blobs.get(&key));
+            let whole = whole
+                .map(|(_, whole)| whole)
+                .or_else(|| log.blobs.get(&key));
             let whole = whole.cloned().unwrap_or_default();
             self.blobs.push((key, whole));
             return;

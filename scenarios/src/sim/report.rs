@@ -115,7 +115,9 @@ impl Failure {
         if let Some(directory) = &options.directory {
             match file::write(directory, self) {
                 Ok(path) => self.file = Some(path),
-                Err(error) => tracing::warn!(%error, seed = self.seed, "a failing seed left no file"),
+                Err(error) => {
+                    tracing::warn!(%error, seed = self.seed, "a failing seed left no file")
+                }
             }
         }
     }

@@ -17,7 +17,7 @@ pub(super) enum Step {
     /// An actor's timer is due.
     Tick(ActorId),
     /// A task of an actor is done.
-    Report(ActorId, Duty, Command),
+    Report(ActorId, Duty, Box<Command>),
     /// A task of an actor looks what became of its child, and starts it if need be.
     Await(ActorId, Duty),
     /// A task asks by key what became of an effect.

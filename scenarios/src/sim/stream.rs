@@ -68,7 +68,9 @@ impl Stream {
 
     /// All messages from this number on.
     pub fn from(&self, seq: u64) -> impl Iterator<Item = (u64, &Message)> {
-        (1..).zip(&self.messages).skip_while(move |(at, _)| *at < seq)
+        (1..)
+            .zip(&self.messages)
+            .skip_while(move |(at, _)| *at < seq)
     }
 
     /// nats-server forgets everything above this number, as it does when it dies before it synced.

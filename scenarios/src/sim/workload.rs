@@ -107,7 +107,7 @@ nodes:
             names.push(name);
         }
         if names.len() > 1 && seed.one_in(3) {
-            let rule = seed.pick(&["collect", "fail"]);
+            let rule = seed.pick(&["collect", "fail_fast"]);
             let of = names.join(", ");
             let _ = writeln!(
                 out,
@@ -160,7 +160,12 @@ fn fan_out(seed: &mut Seed, out: &mut String, name: &str) {
     };
     let (concurrency, at_most) = (seed.between(1, 4), seed.between(1, 4));
     let kind = seed.pick(&["transient", "transient", "temporary"]);
-    let rule = seed.pick(&["collect", "fail"]);
+    let rule = seed.pick(&[
+        "wait: all, on_failure: collect",
+        "wait: all, on_failure: fail_fast",
+        "wait: any",
+        "wait: { quorum: 2 }, on_failure: collect",
+    ]);
     let _ = writeln!(
         out,
         "    fan_out:
@@ -173,6 +178,6 @@ fn fan_out(seed: &mut Seed, out: &mut String, name: &str) {
       objective: \"Look at {{item}}\"
       authority_scope: {{ access: read_write }}
       budget: {{ steps: 20, tokens: 40000, wall_clock: 3m }}
-    join: {{ wait: all, on_failure: {rule} }}"
+    join: {{ {rule} }}"
     );
 }

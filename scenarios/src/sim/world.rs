@@ -172,7 +172,7 @@ impl World {
         match step {
             Step::Hear(actor) => self.hear(&actor),
             Step::Tick(actor) => self.tick(&actor),
-            Step::Report(actor, duty, command) => self.report(&actor, &duty, command),
+            Step::Report(actor, duty, command) => self.report(&actor, &duty, *command),
             Step::Await(actor, duty) => self.await_child(&actor, &duty),
             Step::LookUp(actor, duty) => self.look_up(&actor, &duty),
             Step::Root(run) => self.start_root(&run),
@@ -210,10 +210,7 @@ impl World {
     }
 
     fn describe(&self) -> String {
-        let open = self
-            .trees
-            .keys()
-            .filter(|root| !self.laws.has_ended(root));
+        let open = self.trees.keys().filter(|root| !self.laws.has_ended(root));
         format!(
             "after {} steps: trees not ended {:?}; {}",
             self.steps,

@@ -3,3 +3,4 @@
 mod desk;
 mod forms;
 mod scenario;
+mod sim;

@@ -2,22 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use coppice_kernel::{
-    Command, Driver, Duty, Identity, Input, Obligation, Output, Prepared, Start, State, Turn,
-    command::{CheckId, CheckOutcome, ModelOutcome},
-};
+use coppice_kernel::{Command, Driver, Duty, Identity, Input, Output, Prepared, Start, State};
 use coppice_messages::{
-    Digest, ParentRef, Payload, Spent, Timestamp, Value,
-    event::run::{ClaimReason, Opened},
+    Digest, ParentRef, Timestamp,
+    event::run::{CancelRequested, ClaimReason, Opened},
     ids::{HostId, RunId},
 };
 use coppice_store::Verdict;
 
 use crate::sim::{
     agenda::Ticket,
-    model,
     step::{ActorId, Step},
-    world::{MS, World},
+    world::World,
 };
 
 /// How often one incarnation folds its chain anew after a refusal; then it dies and is supervised.
@@ -30,9 +26,10 @@ pub(in crate::sim) struct Actor {
     pub driver: Driver,
     mailbox: VecDeque<Message>,
     pub(super) tasks: BTreeMap<Duty, Task>,
-    timer: Option<(Timestamp, Ticket)>,
+    pub(super) timer: Option<(Timestamp, Ticket)>,
     pub(super) why: ClaimReason,
     give_up: Option<String>,
+    cancel: Option<CancelRequested>,
     folds: u32,
     /// The parent's actor; none for a root.
     pub(super) supervisor: Option<ActorId>,
@@ -77,7 +74,11 @@ pub(super) enum Task {
     /// It waits for the answer to a request.
     Request(u64),
     /// A look-up that counts absence only from this time of the clock that never steps.
-    LookUp { planned: Ticket, settled: u64, silent: u32 },
+    LookUp {
+        planned: Ticket,
+        settled: u64,
+        silent: u32,
+    },
 }
 
 /// What a run is started with.
@@ -87,7 +88,10 @@ pub(super) struct Starting {
     pub opened: Box<Opened>,
     pub parent: Option<ParentRef>,
     pub why: ClaimReason,
+    /// It is to be closed, not driven.
     pub give_up: Option<String>,
+    /// It is to stop, and everything below it.
+    pub cancel: Option<CancelRequested>,
     pub supervisor: Option<ActorId>,
 }
 
@@ -103,7 +107,12 @@ impl Actor {
             (_, Some(Task::Planned(ticket))) if planned(ticket) => true,
             (Duty::Child(child), _) => world.host.actors.contains_key(child),
             (_, Some(Task::Request(sending))) => world.host.is_under_way(*sending),
-            (_, Some(Task::LookUp { planned: ticket, .. })) => planned(ticket),
+            (
+                _,
+                Some(Task::LookUp {
+                    planned: ticket, ..
+                }),
+            ) => planned(ticket),
             (_, Some(Task::Planned(_)) | None) => false,
         };
         let due = self.driver.state().due().is_some();
@@ -140,7 +149,12 @@ impl World {
     }
 
     /// A driver over what the log has of a run; none when it has nothing.
-    fn driver_of(&mut self, run: &RunId, why: ClaimReason, parent: Option<ParentRef>) -> Option<Driver> {
+    fn driver_of(
+        &mut self,
+        run: &RunId,
+        why: ClaimReason,
+        parent: Option<ParentRef>,
+    ) -> Option<Driver> {
         let recorded = self.rebuild(run)?;
         let (state, start) = match recorded {
             Some(state) => (state, Start::Again(why)),
@@ -172,6 +186,7 @@ impl World {
             parent,
             why,
             give_up,
+            cancel,
             supervisor,
         } = starting;
         self.laws.learn(&run, &opened);
@@ -188,6 +203,7 @@ impl World {
             timer: None,
             why,
             give_up,
+            cancel,
             folds: 0,
             supervisor,
             seen_ended: BTreeSet::new(),
@@ -225,8 +241,7 @@ impl World {
             return;
         };
         match message {
-            Message::Begin(Some(opened)) => self.feed(id, Input::Command(Command::Open(opened, None))),
-            Message::Begin(None) => self.begin(id),
+            Message::Begin(opened) => self.begin(id, opened),
             Message::Told(command) => self.feed(id, Input::Command(command)),
             Message::Spoken(hash, Verdict::Admitted { .. }) => {
                 self.feed(id, Input::Admitted { hash });
@@ -241,18 +256,18 @@ impl World {
         self.check_actor(id);
     }
 
-    fn begin(&mut self, id: &ActorId) {
+    fn begin(&mut self, id: &ActorId, opened: Option<Box<Opened>>) {
         let now = self.now();
         let blobs = self.log.blobs_of(&self.tenant);
         let Some(actor) = self.host.actors.get_mut(&id.0) else {
             return;
         };
-        let outputs = actor.driver.begin(now, &blobs);
-        let give_up = actor.give_up.clone();
+        let opening = opened.map(|opened| Command::Open(opened, None));
+        let give_up = actor.give_up.clone().map(|why| Command::GiveUp { why });
+        let cancel = actor.cancel.take().map(Command::Cancel);
+        let first = [opening, give_up, cancel].into_iter().flatten();
+        let outputs = actor.driver.begin_with(first, now, &blobs);
         self.carry_out(id, outputs);
-        if let Some(why) = give_up {
-            self.feed(id, Input::Command(Command::GiveUp { why }));
-        }
     }
 
     fn feed(&mut self, id: &ActorId, input: Input) {
@@ -274,7 +289,10 @@ impl World {
         match input {
             Input::Command(command) => {
                 let text = format!("{command:?}");
-                text.split([' ', '(', '{']).next().unwrap_or_default().to_owned()
+                text.split([' ', '(', '{'])
+                    .next()
+                    .unwrap_or_default()
+                    .to_owned()
             }
             Input::Admitted { hash } => format!("admitted {hash:?}"),
             Input::Refused { hash, why } => format!("refused {hash:?}: {why}"),
@@ -350,13 +368,11 @@ impl World {
             && let Some(actor) = self.host.actors.get_mut(&id.0)
         {
             actor.driver = driver;
-            self.begin(id);
+            self.begin(id, None);
         }
     }
 
     fn arm(&mut self, id: &ActorId, at: Timestamp) {
-        let now = self.now();
-        self.note(format_args!("{}#{} armed for {}, now {}", id.0, id.1, at.0, now.0));
         let after = u64::try_from(at.0 - self.now().0).unwrap_or(0);
         let ticket = self.put(after, Step::Tick(id.clone()));
         let Some(actor) = self.host.actors.get_mut(&id.0) else {
@@ -381,158 +397,14 @@ impl World {
     }
 
     pub(in crate::sim) fn tick(&mut self, id: &ActorId) {
-        if let Some(actor) = self.host.actors.get_mut(&id.0).filter(|known| known.nth == id.1) {
+        if let Some(actor) = self
+            .host
+            .actors
+            .get_mut(&id.0)
+            .filter(|known| known.nth == id.1)
+        {
             actor.timer = None;
             self.mail(id, Message::Told(Command::Tick));
         }
-    }
-
-    fn carry(&mut self, id: &ActorId, duty: Duty, obligation: Obligation) {
-        self.let_go_of_task(id, &duty);
-        match obligation {
-            Obligation::AskModel { asked, turns } => {
-                let outcome = self.ask(id, &asked, &turns);
-                let command = Command::Model {
-                    node: asked.node.clone(),
-                    call: asked.call,
-                    outcome,
-                };
-                self.report_later(id, duty, 80, command);
-            }
-            Obligation::Send { intended } => self.send(id, duty, intended),
-            Obligation::Reconcile { intended } => self.reconcile(id, duty, &intended),
-            Obligation::Check { node, check } => {
-                let seen = self.check(id, &node, check);
-                self.report_later(id, duty, 20, Command::Check { node, check, seen });
-            }
-            Obligation::Await { .. } => {
-                let step = Step::Await(id.clone(), duty.clone());
-                let planned = self.put_between(0, 2 * MS, step);
-                self.plan(id, duty, Task::Planned(planned));
-            }
-        }
-    }
-
-    pub(super) fn plan(&mut self, id: &ActorId, duty: Duty, task: Task) {
-        if let Some(actor) = self.host.actors.get_mut(&id.0) {
-            actor.tasks.insert(duty, task);
-        }
-    }
-
-    /// A task reports this, within so many milliseconds.
-    pub(super) fn report_later(&mut self, id: &ActorId, duty: Duty, most_ms: u64, command: Command) {
-        let step = Step::Report(id.clone(), duty.clone(), command);
-        let planned = self.put_between(50, most_ms * MS, step);
-        self.plan(id, duty, Task::Planned(planned));
-    }
-
-    pub(in crate::sim) fn report(&mut self, id: &ActorId, duty: &Duty, command: Command) {
-        if !self.is_alive(id) {
-            return;
-        }
-        if let Some(actor) = self.host.actors.get_mut(&id.0) {
-            actor.tasks.remove(duty);
-        }
-        if self.seed.one_in(self.weather.told_twice) {
-            self.mail(id, Message::Told(command.clone()));
-        }
-        self.mail(id, Message::Told(command));
-    }
-
-    fn ask(
-        &mut self,
-        id: &ActorId,
-        asked: &coppice_messages::event::model::Asked,
-        turns: &[coppice_kernel::Turned],
-    ) -> ModelOutcome {
-        let turn = Turn::new(self.now(), &coppice_messages::payload::NoBlobs);
-        let Some(actor) = self.host.actors.get(&id.0) else {
-            return lost_input();
-        };
-        let state = actor.driver.state();
-        let Some(input) = state.agent_input(&asked.node, &turn) else {
-            return lost_input();
-        };
-        let fails = self.weather.model_fails;
-        model::answer(&mut self.seed, fails, state.plan(), asked, &input, turns)
-    }
-
-    fn check(
-        &self,
-        id: &ActorId,
-        node: &coppice_messages::ids::NodeName,
-        check: CheckId,
-    ) -> CheckOutcome {
-        let unreadable = || CheckOutcome::Unreadable {
-            why: "what the check reads with is not there".to_owned(),
-        };
-        let Some(actor) = self.host.actors.get(&id.0) else {
-            return unreadable();
-        };
-        let state = actor.driver.state();
-        match check {
-            CheckId::Schema => state
-                .plan()
-                .result_schema
-                .as_ref()
-                .map_or_else(unreadable, |schema| CheckOutcome::SchemaMet(schema.digest)),
-            CheckId::Evidence(at) => {
-                let blobs = self.log.blobs_of(&self.tenant);
-                let turn = Turn::new(self.now(), &blobs);
-                let Some(request) = state.check_request(node, at, &turn) else {
-                    return unreadable();
-                };
-                let of = request.arguments.at("/request_id").and_then(Value::as_text);
-                let count = self.desk.tickets_of(of.unwrap_or_default());
-                CheckOutcome::Read(Payload::Inline(Value::map([(
-                    "count",
-                    Value::Int(i64::from(count)),
-                )])))
-            }
-        }
-    }
-
-    /// What is no longer owed stops.
-    fn let_go(&mut self, id: &ActorId, duty: &Duty) {
-        self.let_go_of_task(id, duty);
-        if let Duty::Child(child) = duty {
-            self.stop_actor(child, "it is not awaited any more");
-        }
-    }
-
-    pub(super) fn let_go_of_task(&mut self, id: &ActorId, duty: &Duty) {
-        let actor = self.host.actors.get_mut(&id.0);
-        let task = actor.and_then(|actor| actor.tasks.remove(duty));
-        match task {
-            Some(Task::Planned(ticket) | Task::LookUp { planned: ticket, .. }) => {
-                self.agenda.cancel(ticket);
-            }
-            Some(Task::Request(sending)) => self.caller_gone(sending),
-            None => {}
-        }
-    }
-
-    pub(super) fn clear_tasks(&mut self, id: &ActorId) {
-        let duties: Vec<Duty> = self
-            .host
-            .actors
-            .get(&id.0)
-            .map(|actor| actor.tasks.keys().cloned().collect())
-            .unwrap_or_default();
-        for duty in duties {
-            self.let_go_of_task(id, &duty);
-        }
-        let timer = self.host.actors.get_mut(&id.0).and_then(|actor| actor.timer.take());
-        if let Some((_, ticket)) = timer {
-            self.agenda.cancel(ticket);
-        }
-    }
-}
-
-fn lost_input() -> ModelOutcome {
-    ModelOutcome::Failed {
-        class: "no_input".to_owned(),
-        message: "what the agent is to work on is not there".to_owned(),
-        usage: Spent::default(),
     }
 }

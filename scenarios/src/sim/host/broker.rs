@@ -3,11 +3,7 @@
 
 use std::sync::Arc;
 
-use coppice_kernel::{
-    Command, Duty, Obligation,
-    command::EffectOutcome,
-    limits::SEND_WITHIN_MS,
-};
+use coppice_kernel::{Command, Duty, Obligation, command::EffectOutcome, limits::SEND_WITHIN_MS};
 use coppice_messages::{
     Millis, Operation, Payload, Spent, Timestamp,
     event::effect::{Intended, ResultCheck, Source},
@@ -65,10 +61,8 @@ impl World {
         }
         let sending = self.number();
         let left = intended.send_by.since(self.now()).0.min(SEND_WITHIN_MS);
-        if is_write {
-            if let Some(old) = self.host.flights.insert(intended.key, sending) {
-                self.host.exchanges.remove(&old);
-            }
+        if is_write && let Some(old) = self.host.flights.insert(intended.key, sending) {
+            self.host.exchanges.remove(&old);
         }
         self.host.exchanges.insert(
             sending,
@@ -83,7 +77,11 @@ impl World {
             },
         );
         // Some wait for a place in their lane until it is too late.
-        let most = if self.seed.one_in(self.weather.slow) { 6_000 } else { 5 };
+        let most = if self.seed.one_in(self.weather.slow) {
+            6_000
+        } else {
+            5
+        };
         self.put_between(100, most * MS, Step::Leave(sending));
         self.plan(id, duty, Task::Request(sending));
     }
@@ -342,7 +340,11 @@ impl World {
         id: &ActorId,
         duty: &Duty,
         intended: &Intended,
-        landed: Option<(coppice_messages::event::effect::Receipt, ResultCheck, Payload)>,
+        landed: Option<(
+            coppice_messages::event::effect::Receipt,
+            ResultCheck,
+            Payload,
+        )>,
     ) {
         let outcome = EffectOutcome::Reconciled {
             landed,
@@ -361,7 +363,11 @@ fn effect(intended: &Intended, outcome: EffectOutcome) -> Command {
 }
 
 /// What the answer of the request itself settles.
-type Settled = Option<(coppice_messages::event::effect::Receipt, ResultCheck, Payload)>;
+type Settled = Option<(
+    coppice_messages::event::effect::Receipt,
+    ResultCheck,
+    Payload,
+)>;
 
 fn settled(outcome: EffectOutcome) -> Option<Settled> {
     match outcome {

@@ -27,6 +27,7 @@ impl World {
             seq,
             commit,
             give_up,
+            cancel,
             ..
         }) = actor.driver.in_hand().get(duty).cloned()
         else {
@@ -42,10 +43,16 @@ impl World {
         if let Some(end) = self.child_end(&child) {
             return self.report(id, duty, Command::ChildEnded(Box::new(end)));
         }
-        if let Some(known) = self.host.actors.get(&child) {
-            // Started before the parent folded anew; one of an earlier parent is gone with it.
-            debug_assert_eq!(known.supervisor.as_ref(), Some(id));
-            return;
+        if let Some(living) = self.host.actors.get(&child).map(|known| known.id(&child)) {
+            if give_up.is_none() {
+                // Perhaps started before the parent folded anew. It is told what is new.
+                if let Some(cancel) = cancel {
+                    self.mail(&living, Message::Told(Command::Cancel(cancel)));
+                }
+                return;
+            }
+            // It makes way for one that closes the run; nobody need answer for it.
+            self.let_actor_go(&child, "it is replaced");
         }
         let Some(opened) = opened else {
             return;
@@ -60,6 +67,7 @@ impl World {
             }),
             why,
             give_up,
+            cancel,
             supervisor: Some(id.clone()),
         });
     }
@@ -102,9 +110,25 @@ impl World {
 
     /// An actor stops; those that it supervises stop with it, and its supervisor is told.
     pub(super) fn stop_actor(&mut self, run: &RunId, why: &str) {
-        let Some(actor) = self.host.actors.get(run) else {
+        let Some(supervisor) = self.let_actor_go(run, why) else {
             return;
         };
+        match supervisor {
+            Some(supervisor) => {
+                let message = Message::ChildGone(run.clone(), why.to_owned());
+                self.mail(&supervisor, message);
+            }
+            None => self.root_gone(run, why),
+        }
+    }
+
+    /// The same without a word to its supervisor, which is returned.
+    #[expect(
+        clippy::option_option,
+        reason = "no actor, an actor without a supervisor, one with"
+    )]
+    fn let_actor_go(&mut self, run: &RunId, why: &str) -> Option<Option<ActorId>> {
+        let actor = self.host.actors.get(run)?;
         let (id, supervisor) = (actor.id(run), actor.supervisor.clone());
         self.note(format_args!("{}#{} stops: {why}", id.0, id.1));
         self.clear_tasks(&id);
@@ -117,15 +141,9 @@ impl World {
             .map(|(run, _)| run.clone())
             .collect();
         for child in children {
-            self.stop_actor(&child, "its supervisor stopped");
+            self.let_actor_go(&child, "its supervisor stopped");
         }
-        match supervisor {
-            Some(supervisor) => {
-                let message = Message::ChildGone(run.clone(), why.to_owned());
-                self.mail(&supervisor, message);
-            }
-            None => self.root_gone(run, why),
-        }
+        Some(supervisor)
     }
 
     /// An actor dies of a fault.

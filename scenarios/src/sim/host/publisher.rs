@@ -165,5 +165,4 @@ impl World {
         self.note(format_args!("the host stops: {fault}"));
         self.broken("the stream is followed", fault.to_string());
     }
-
 }

@@ -3,9 +3,7 @@
 use std::collections::BTreeSet;
 
 use coppice_kernel::open;
-use coppice_messages::{
-    Payload, Timestamp, delegation, event::run::ClaimReason, ids::RunId,
-};
+use coppice_messages::{Payload, Timestamp, delegation, event::run::ClaimReason, ids::RunId};
 use coppice_topology::node::Restart;
 
 use super::actors::Starting;
@@ -37,7 +35,13 @@ impl World {
         };
         let input = Payload::Inline(tree.input.clone());
         let now = self.now();
-        let opened = open::root(&tree.plan, about, input, std::collections::BTreeMap::new(), now);
+        let opened = open::root(
+            &tree.plan,
+            about,
+            input,
+            std::collections::BTreeMap::new(),
+            now,
+        );
         let root = self.host.roots.entry(run.clone()).or_default();
         let why = if root.again {
             ClaimReason::Restart
@@ -51,6 +55,7 @@ impl World {
             parent: None,
             why,
             give_up,
+            cancel: None,
             supervisor: None,
         });
     }
@@ -69,7 +74,10 @@ impl World {
         root.crashes.push(now);
         root.again = true;
         if recent >= rule.at_most {
-            root.closing = Some(format!("more than {} crashes, the last: {why}", rule.at_most));
+            root.closing = Some(format!(
+                "more than {} crashes, the last: {why}",
+                rule.at_most
+            ));
         }
         let backoff = (rule.backoff.0 << recent.min(16)).min(30_000);
         self.root_later(run, backoff);
