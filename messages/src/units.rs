@@ -81,85 +81,66 @@ impl FromStr for Timestamp {
     }
 }
 
+/// Units from the greatest to the one whose size is 1.
+type Scale = [(&'static str, u64)];
+
+const DURATIONS: &Scale = &[
+    ("d", 86_400_000),
+    ("h", 3_600_000),
+    ("m", 60_000),
+    ("s", 1000),
+    ("ms", 1),
+];
+const SIZES: &Scale = &[
+    ("GiB", 1 << 30),
+    ("MiB", 1 << 20),
+    ("KiB", 1 << 10),
+    ("", 1),
+];
+
+/// The amount in the greatest unit that leaves no fraction.
+fn write_scaled(f: &mut fmt::Formatter<'_>, amount: u64, scale: &Scale) -> fmt::Result {
+    let whole =
+        |(_, size): &&(&str, u64)| *size == 1 || (amount >= *size && amount.is_multiple_of(*size));
+    let (unit, size) = scale.iter().find(whole).copied().unwrap_or(("", 1));
+    write!(f, "{}{unit}", amount / size)
+}
+
+fn parse_scaled(given: &str, scale: &Scale) -> Option<u64> {
+    let (number, unit) = split_unit(given);
+    let (_, size) = scale.iter().find(|(known, _)| *known == unit)?;
+    number.parse::<u64>().ok()?.checked_mul(*size)
+}
+
 impl fmt::Display for Millis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (unit, size) in [
-            ("d", 86_400_000),
-            ("h", 3_600_000),
-            ("m", 60_000),
-            ("s", 1000),
-        ] {
-            if self.0 >= size && self.0.is_multiple_of(size) {
-                return write!(f, "{}{unit}", self.0 / size);
-            }
-        }
-        write!(f, "{}ms", self.0)
+        write_scaled(f, self.0, DURATIONS)
     }
 }
 
 impl FromStr for Millis {
     type Err = InvalidQuantity;
     fn from_str(given: &str) -> Result<Self, InvalidQuantity> {
-        let refuse = || {
-            invalid(
-                given,
-                "duration",
-                "a whole number and a unit: 200ms, 90s, 5m, 2h, 1d",
-            )
-        };
-        let (number, unit) = split_unit(given);
-        let size = match unit {
-            "ms" => 1,
-            "s" => 1000,
-            "m" => 60_000,
-            "h" => 3_600_000,
-            "d" => 86_400_000,
-            _ => return Err(refuse()),
-        };
-        number
-            .parse::<u64>()
-            .ok()
-            .and_then(|n| n.checked_mul(size))
+        let expected = "a whole number and a unit: 200ms, 90s, 5m, 2h, 1d";
+        parse_scaled(given, DURATIONS)
             .map(Self)
-            .ok_or_else(refuse)
+            .ok_or_else(|| invalid(given, "duration", expected))
     }
 }
 
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (unit, size) in [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)] {
-            if self.0 >= size && self.0.is_multiple_of(size) {
-                return write!(f, "{}{unit}", self.0 / size);
-            }
-        }
-        write!(f, "{}", self.0)
+        write_scaled(f, self.0, SIZES)
     }
 }
 
 impl FromStr for Bytes {
     type Err = InvalidQuantity;
     fn from_str(given: &str) -> Result<Self, InvalidQuantity> {
-        let refuse = || {
-            invalid(
-                given,
-                "size",
-                "a whole number of bytes, KiB, MiB or GiB: 512, 64KiB, 10MiB",
-            )
-        };
-        let (number, unit) = split_unit(given);
-        let size = match unit {
-            "" => 1,
-            "KiB" => 1 << 10,
-            "MiB" => 1 << 20,
-            "GiB" => 1 << 30,
-            _ => return Err(refuse()),
-        };
-        number
-            .parse::<u64>()
-            .ok()
-            .and_then(|n| n.checked_mul(size))
+        let expected = "a whole number of bytes, KiB, MiB or GiB: 512, 64KiB, 10MiB";
+        parse_scaled(given, SIZES)
             .map(Self)
-            .ok_or_else(refuse)
+            .ok_or_else(|| invalid(given, "size", expected))
     }
 }
 

@@ -479,9 +479,21 @@ fn budget_events() -> Vec<budget::Event> {
 
 fn callback_events() -> Vec<callback::Event> {
     vec![
-        callback::Event::Received(callback::Received { key: key(), id: "cb-1".into(), value: inline() }),
-        callback::Event::Absorbed(callback::Absorbed { key: key(), id: "cb-1".into(), why: "it came before".into() }),
-        callback::Event::Signal(callback::Signal { name: "go".into(), id: "sig-1".into(), value: inline() }),
+        callback::Event::Received(callback::Received {
+            key: key(),
+            id: "cb-1".into(),
+            value: inline(),
+        }),
+        callback::Event::Absorbed(callback::Absorbed {
+            key: key(),
+            id: "cb-1".into(),
+            why: "it came before".into(),
+        }),
+        callback::Event::Signal(callback::Signal {
+            name: "go".into(),
+            id: "sig-1".into(),
+            value: inline(),
+        }),
     ]
 }
 
