@@ -26,7 +26,7 @@ use coppice_store::{
     log::{RowFilter, RowState},
 };
 use ractor::{Actor as _, ActorRef, SpawnErr};
-use tokio::task::JoinHandle;
+use tokio::{sync::mpsc, task::JoinHandle};
 
 pub use self::{
     options::{BusChoice, HostOptions},
@@ -42,7 +42,8 @@ use crate::{
     inspect::Inspect,
     limits::{AGAIN_FIRST, LAST_WORD_WAIT, LOCK_WAIT},
     schema::Schemas,
-    services::{Awake, Services},
+    services::{Awake, Key, Services},
+    sleep::{Sleepers, Wake},
     timers::Timers,
 };
 
@@ -215,6 +216,7 @@ impl Host {
             schemas: schemas.clone(),
         });
         let (timers, ticking) = Timers::start();
+        let (due, whose_time_has_come) = mpsc::unbounded_channel();
         let services = Arc::new(Services {
             store,
             host,
@@ -227,10 +229,13 @@ impl Host {
             faults,
             awake,
             blocked: crate::services::Blocked::default(),
+            sleepers: Sleepers::new(options.sleep_after, due),
             stopping: std::sync::atomic::AtomicBool::new(false),
         });
         let (roots, roots_ended) =
             RootSupervisor::spawn(None, RootSupervisor, services.clone()).await?;
+        services.lay_down_all()?;
+        let waking = wake_all(services.clone(), roots.clone(), whose_time_has_come);
         resume(&services, &roots)?;
         let api = serve::Api {
             services: services.clone(),
@@ -241,7 +246,7 @@ impl Host {
             ),
             started_at,
         };
-        let mut tasks = vec![ticking, serve::start(api).await?];
+        let mut tasks = vec![ticking, tokio::spawn(waking), serve::start(api).await?];
         tasks.extend(append_faults(&services));
         let endpoint = endpoint(&services, started_at, pid).await;
         endpoint.write(&options.data)?;
@@ -302,9 +307,10 @@ fn resume(services: &Services, roots: &ActorRef<RootsMessage>) -> Result<(), Rea
     };
     for row in services.store.log().rows(filter) {
         let row = row?;
-        if row.parent.is_none() {
+        let key = (row.tenant, row.run);
+        if row.parent.is_none() && !services.sleepers.is_asleep(&key) {
             let start = StartRoot {
-                key: (row.tenant, row.run),
+                key,
                 opening: None,
                 why: ClaimReason::Start,
                 recorded: None,
@@ -314,6 +320,20 @@ fn resume(services: &Services, roots: &ActorRef<RootsMessage>) -> Result<(), Rea
         }
     }
     Ok(())
+}
+
+/// Wakes those whose time has come, until the host ends.
+async fn wake_all(
+    services: Arc<Services>,
+    roots: ActorRef<RootsMessage>,
+    mut due: mpsc::UnboundedReceiver<Key>,
+) {
+    while let Some(key) = due.recv().await {
+        if let Wake::Root(root) = services.wake(&key).await {
+            // A supervisor that is gone ends the host.
+            let _ = roots.cast(RootsMessage::Woken(root));
+        }
+    }
 }
 
 fn host_id(started_at: Timestamp) -> Result<HostId, InvalidId> {

@@ -15,4 +15,5 @@ pub mod release;
 mod run;
 pub mod schema;
 mod services;
+mod sleep;
 mod timers;

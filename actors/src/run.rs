@@ -90,6 +90,11 @@ pub(crate) enum Message {
         /// Its actor.
         actor: ActorCell,
     },
+    /// A child does not sleep any more: it is to be started.
+    Wake {
+        /// Which child.
+        child: RunId,
+    },
     /// A child cannot be driven by this host. The run waits for it as it is.
     ChildBlocked {
         /// Which child.

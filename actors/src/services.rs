@@ -17,7 +17,7 @@ use ractor::ActorRef;
 
 use crate::{
     broker::ToolBroker, faults::Faults, gateway::ModelGateway, limits::BLOCKED_NAMED,
-    release::Releases, run::Message, schema::Schemas, timers::Timers,
+    release::Releases, run::Message, schema::Schemas, sleep::Sleepers, timers::Timers,
 };
 
 /// One run of one tenant.
@@ -37,6 +37,7 @@ pub(crate) struct Services {
     pub faults: Option<Arc<Faults>>,
     pub awake: Arc<Awake>,
     pub blocked: Blocked,
+    pub sleepers: Sleepers,
     pub stopping: AtomicBool,
 }
 

@@ -9,6 +9,7 @@ pub(crate) mod meta;
 pub(crate) mod positions;
 pub(crate) mod quarantine;
 pub(crate) mod rows;
+pub(crate) mod sleepers;
 
 use std::{io, path::Path, path::PathBuf, sync::Arc};
 
@@ -24,6 +25,7 @@ pub use self::{
     meta::StreamPosition,
     quarantine::Quarantined,
     rows::{Row, RowEnd, RowFilter, RowState},
+    sleepers::{Sleeper, SleepersError},
 };
 use crate::{
     admission::Head,
@@ -111,6 +113,7 @@ pub(crate) struct Tables {
     pub rows: Keyspace,
     pub blobs: Keyspace,
     pub quarantine: Keyspace,
+    pub sleepers: Keyspace,
     pub meta: Keyspace,
 }
 
@@ -131,6 +134,7 @@ impl Tables {
             rows: db.keyspace("rows", small)?,
             blobs: db.keyspace("blobs", large)?,
             quarantine: db.keyspace("quarantine", large)?,
+            sleepers: db.keyspace("sleepers", small)?,
             meta: db.keyspace("meta", small)?,
             db,
         })

@@ -274,6 +274,9 @@ pub struct StatusReport {
     pub waiting: u64,
     /// Runs with an actor.
     pub awake: u64,
+    /// Runs that only wait, without one.
+    #[serde(default)]
+    pub asleep: u64,
     /// Events dropped from the feed.
     pub dropped: u64,
     /// Commits ever refused.

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, path::PathBuf};
 
+use coppice_messages::Millis;
 use serde::{Deserialize, Serialize};
 
 use crate::faults::Fault;
@@ -52,9 +53,16 @@ pub struct HostOptions {
     /// Whether recorded events are published for subscribers.
     #[serde(default = "yes")]
     pub feed: bool,
+    /// Runs that wait longer than this have no actor.
+    #[serde(default = "a_minute")]
+    pub sleep_after: Millis,
     /// Whether the host stops when its standard input closes, so that it does not outlive who started it.
     #[serde(default)]
     pub stop_with_stdin: bool,
+}
+
+fn a_minute() -> Millis {
+    Millis(60_000)
 }
 
 fn yes() -> bool {
@@ -72,6 +80,7 @@ impl HostOptions {
             faults: Vec::new(),
             allow_faults: false,
             feed: true,
+            sleep_after: a_minute(),
             stop_with_stdin: false,
         }
     }

@@ -12,6 +12,7 @@ use crate::{
     inspect::with_causes,
     run::{Arguments, Opening, RunActor, RunError, actor_name, child_of_name, why_ended},
     services::{Key, Services},
+    sleep::SLEEPS,
     timers::Timer,
 };
 
@@ -38,6 +39,8 @@ pub(super) struct StartRoot {
 pub(super) enum RootsMessage {
     /// Drive a root.
     Start(Box<StartRoot>),
+    /// Drive a root that does not sleep any more. Should it be driven already, it falls asleep just now and is started behind that.
+    Woken(Key),
     /// A root's backoff is over.
     Again(Key),
     /// A root did not start.
@@ -91,6 +94,7 @@ impl Actor for RootSupervisor {
     ) -> Result<(), ActorProcessingErr> {
         match message {
             RootsMessage::Start(start) => roots.start(*start),
+            RootsMessage::Woken(key) => roots.woken(key),
             RootsMessage::Again(key) => roots.spawn(key, ClaimReason::Restart),
             RootsMessage::Failed { key, why, blocks } => {
                 if blocks {
@@ -144,6 +148,19 @@ impl Roots {
         }
     }
 
+    fn woken(&mut self, key: Key) {
+        if self.driven.contains_key(&key) {
+            // Its actor has not been seen to end yet; it is started behind that.
+            return;
+        }
+        self.start(StartRoot {
+            key,
+            opening: None,
+            why: ClaimReason::Start,
+            recorded: None,
+        });
+    }
+
     /// Starts the actor in a task, so that folding a long chain holds nobody else up.
     fn spawn(&mut self, key: Key, why: ClaimReason) {
         let Some(root) = self.driven.get_mut(&key) else {
@@ -185,6 +202,13 @@ impl Roots {
         match self.services.store.log().row(&key.0, &key.1) {
             Ok(Some(row)) if row.ended.is_some() => {
                 self.driven.remove(&key);
+            }
+            Ok(_) if why == SLEEPS => {
+                self.driven.remove(&key);
+                // Woken again before it was seen to end: it is started once more.
+                if !self.services.sleepers.is_asleep(&key) {
+                    self.woken(key);
+                }
             }
             Ok(_) => self.crashed(key, why),
             Err(error) => self.services.blocked.add(key, with_causes(&error)),

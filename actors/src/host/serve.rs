@@ -223,6 +223,7 @@ impl Api {
             stream: store.stream,
             waiting: store.waiting as u64,
             awake: self.services.awake.count() as u64,
+            asleep: self.services.sleepers.count() as u64,
             dropped: store.dropped,
             quarantined: store.quarantined,
             batches: store.batches,

@@ -5,13 +5,18 @@ use std::{
     sync::Arc,
 };
 
-use coppice_kernel::{Command, Driver, Identity, Input, Obligation, Output, Start, State, Turn};
+use coppice_kernel::{
+    Command, Driver, Duty, Identity, Input, Obligation, Output, Start, State, Turn,
+};
 use coppice_messages::{
     Commit, Digest,
     event::run::{CancelRequested, ClaimReason, Opened},
     ids::RunId,
 };
-use coppice_store::{Verdict, clock, log::TenantBlobs};
+use coppice_store::{
+    Verdict, clock,
+    log::{Sleeper, TenantBlobs},
+};
 use ractor::{ActorCell, ActorRef};
 use tokio::sync::{oneshot, watch};
 
@@ -22,6 +27,7 @@ use super::{
 use crate::{
     limits::FOLDS_MAX,
     services::{AwakeEntry, Key, Services},
+    sleep::SLEEPS,
     timers::Timer,
 };
 
@@ -217,6 +223,7 @@ impl Incarnation {
             Message::Unstored { why } => return Err(RunError::Refused { why }),
             Message::Broken { duty, why } => return Err(RunError::Broken { duty, why }),
             Message::ChildStarted { child, actor } => self.child_started(child, actor),
+            Message::Wake { child } => self.wake_child(&child),
             Message::ChildBlocked { child, why } => {
                 self.services.blocked.add((self.key.0.clone(), child), why);
             }
@@ -225,7 +232,38 @@ impl Incarnation {
         if !self.driver.is_publishing() {
             self.tell_hashes();
         }
+        self.sleep_if_it_only_waits();
         Ok(())
+    }
+
+    /// Nothing is under way, nobody below is awake, and nothing falls due soon: the run needs no actor.
+    pub(super) fn sleep_if_it_only_waits(&mut self) {
+        let state = self.driver.state();
+        let open = state.opened().is_some() && state.ended().is_none();
+        if !open || self.driver.is_publishing() || !self.children.is_empty() {
+            return;
+        }
+        let sleepers = &self.services.sleepers;
+        let waits = |duty: &Duty| match duty {
+            Duty::Child(child) => sleepers.is_asleep(&(self.key.0.clone(), child.clone())),
+            Duty::Model(_) | Duty::Effect(_) | Duty::Check(..) | Duty::Receipt => false,
+        };
+        let due = state.due();
+        if !sleepers.is_long(due, clock::now()) || !self.driver.in_hand().keys().all(waits) {
+            return;
+        }
+        let parent = state
+            .opened()
+            .and_then(|opened| opened.envelope.parent().cloned());
+        let (tenant, run) = self.key.clone();
+        self.services.fall_asleep(Sleeper {
+            tenant,
+            run,
+            parent,
+            due,
+            head: state.head(),
+        });
+        self.myself.stop(Some(SLEEPS.to_owned()));
     }
 
     fn tell_hashes(&mut self) {

@@ -22,7 +22,10 @@ use super::{
     awake::{Incarnation, RunError},
     tasks::Task,
 };
-use crate::services::{Key, Services};
+use crate::{
+    services::{Key, Services},
+    sleep::SLEEPS,
+};
 
 /// What a child is told beside its envelope.
 pub(super) struct Told {
@@ -45,6 +48,9 @@ impl Incarnation {
             return;
         };
         let Told { give_up, cancel } = told;
+        if self.sleeps_on(&child, give_up.is_some() || cancel.is_some()) {
+            return;
+        }
         let Some(opened) = self.driver.state().child_opened(&delegated) else {
             return;
         };
@@ -82,6 +88,31 @@ impl Incarnation {
                 Err(error) => blocked(delegated.envelope.run(), &RunError::Chain(error.into())),
             }
         });
+    }
+
+    /// Whether a child sleeps and is left to. One that is to be told something is woken first, and started by that.
+    fn sleeps_on(&self, child: &RunId, is_told: bool) -> bool {
+        let key = (self.key.0.clone(), child.clone());
+        if !self.services.sleepers.is_asleep(&key) {
+            return false;
+        }
+        if is_told {
+            let services = self.services.clone();
+            tokio::spawn(async move { services.wake(&key).await });
+        }
+        true
+    }
+
+    /// A child is awake again, or about to be: it is started as the obligation says.
+    pub(super) fn wake_child(&mut self, child: &RunId) {
+        let awaited = self
+            .driver
+            .in_hand()
+            .get(&Duty::Child(child.clone()))
+            .cloned();
+        if let Some(obligation) = awaited {
+            self.carry(Duty::Child(child.clone()), obligation);
+        }
     }
 
     /// A child that lives is told what is new. None when nothing else is to be done; the actor to be replaced when it is to be closed.
@@ -149,8 +180,20 @@ impl Incarnation {
             return;
         }
         self.children.remove(&child);
-        self.seen_ended.insert(child.clone());
         let why = why_ended(&event);
+        if why == SLEEPS {
+            let asleep = self
+                .services
+                .sleepers
+                .is_asleep(&(self.key.0.clone(), child.clone()));
+            // Woken again before it was seen to end: it is started once more.
+            return if asleep {
+                self.sleep_if_it_only_waits()
+            } else {
+                self.wake_child(&child)
+            };
+        }
+        self.seen_ended.insert(child.clone());
         let awaited = self.driver.in_hand().get(&Duty::Child(child.clone()));
         let Some(coppice_kernel::Obligation::Await { delegated, .. }) = awaited else {
             return;

@@ -13,5 +13,6 @@ mod looking;
 mod outside;
 mod recorder;
 mod supervision;
+mod sleep;
 mod support;
 mod world;

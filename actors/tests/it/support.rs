@@ -59,6 +59,11 @@ pub fn release(topology: &str) -> Bundle {
     bundle(&file, &bytes, &Library).unwrap()
 }
 
+/// A release of a topology given as text, with the library's documents.
+pub fn release_of(yaml: &str) -> Bundle {
+    bundle("test.yaml", yaml.as_bytes(), &Library).unwrap()
+}
+
 /// Two incidents and one ticket, for a request of its own.
 pub fn comparison(key: &str) -> StartRequest {
     let input =

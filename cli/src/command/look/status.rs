@@ -60,7 +60,7 @@ fn alive(status: &StatusReport, open: usize, data: &str) -> String {
          data       {data}, realm {}\n\
          degraded   {degraded}\n\
          position   {} (stream {}), {} on their way\n\
-         runs       {open} open, {} awake\n\
+         runs       {open} open, {} awake, {} asleep\n\
          feed       {} events dropped\n\
          quarantine {} commits\n",
         status.host,
@@ -72,6 +72,7 @@ fn alive(status: &StatusReport, open: usize, data: &str) -> String {
         status.stream,
         status.waiting,
         status.awake,
+        status.asleep,
         status.dropped,
         status.quarantined,
     )
