@@ -12,7 +12,7 @@ mod host;
 mod looking;
 mod outside;
 mod recorder;
-mod supervision;
 mod sleep;
+mod supervision;
 mod support;
 mod world;

@@ -35,7 +35,10 @@ nodes:
 }
 
 fn drowsy(place: &Place) -> HostOptions {
-    HostOptions { sleep_after: Millis(50), ..place.options() }
+    HostOptions {
+        sleep_after: Millis(50),
+        ..place.options()
+    }
 }
 
 /// Asks until so many sleep and nobody is awake.
@@ -68,7 +71,10 @@ async fn runs_that_sleep_are_not_started_by_the_next_host_before_their_time() {
     let place = Place::new().await;
     let host = place.host(drowsy(&place)).await;
     let client = place.client().await;
-    let started = client.start(&tenant(), &paused("soon", "3s")).await.unwrap();
+    let started = client
+        .start(&tenant(), &paused("soon", "3s"))
+        .await
+        .unwrap();
     for key in ["long-1", "long-2", "long-3"] {
         client.start(&tenant(), &paused(key, "10m")).await.unwrap();
     }
@@ -77,7 +83,10 @@ async fn runs_that_sleep_are_not_started_by_the_next_host_before_their_time() {
     let host = place.host(drowsy(&place)).await;
     let client = place.client().await;
     let status = client.status().await.unwrap();
-    assert_eq!((status.asleep + status.awake, status.degraded.len()), (4, 0));
+    assert_eq!(
+        (status.asleep + status.awake, status.degraded.len()),
+        (4, 0)
+    );
     let run = ended(&client, &started.run).await;
     assert_eq!(run.ended.unwrap().reason, Reason::Succeeded);
     until_asleep(&client, 3).await;
