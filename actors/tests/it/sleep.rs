@@ -5,6 +5,7 @@ use coppice_actors::{
     host::HostOptions,
 };
 use coppice_messages::{Millis, Value, event::run::Reason};
+use futures::StreamExt as _;
 
 use crate::support::{Place, ended, release_of, tenant, whole};
 
@@ -91,5 +92,44 @@ async fn runs_that_sleep_are_not_started_by_the_next_host_before_their_time() {
     assert_eq!(run.ended.unwrap().reason, Reason::Succeeded);
     until_asleep(&client, 3).await;
     assert_eq!(place.world.tickets(), 1);
+    host.stop().await;
+}
+
+/// Trees in the usual run of the tests, and in the long one.
+fn parked() -> u64 {
+    if std::env::var_os("COPPICE_LONG").is_some() {
+        10_000
+    } else {
+        300
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn parked_trees_cost_the_next_start_neither_actors_nor_time() {
+    let place = Place::new().await;
+    let host = place.host(drowsy(&place)).await;
+    let client = place.client().await;
+    let count = parked();
+    let one = paused("parked", "14m");
+    let starts = (0..count).map(|nth| {
+        let client = &client;
+        let key = format!("parked-{nth}").parse().unwrap();
+        let request = StartRequest { key, ..one.clone() };
+        async move { client.start(&tenant(), &request).await.unwrap() }
+    });
+    let started = futures::stream::iter(starts)
+        .buffer_unordered(64)
+        .count()
+        .await;
+    assert_eq!(started as u64, count);
+    until_asleep(&client, count).await;
+    host.stop().await;
+    let before = coppice_store::clock::mono();
+    let host = place.host(drowsy(&place)).await;
+    let took = before.elapsed();
+    let status = place.client().await.status().await.unwrap();
+    assert_eq!((status.asleep, status.awake), (count, 0));
+    eprintln!("{count} parked trees: the next host was up after {took:?}");
+    assert!(took < std::time::Duration::from_secs(2), "{took:?}");
     host.stop().await;
 }
