@@ -95,12 +95,14 @@ pub(crate) enum Message {
         /// Which child.
         child: RunId,
     },
-    /// A child cannot be driven by this host. The run waits for it as it is.
+    /// A child cannot be driven by this host. The run waits for it as it is, unless its chain is lost.
     ChildBlocked {
         /// Which child.
         child: RunId,
         /// Why.
         why: String,
+        /// Its chain is damaged and will never be extended.
+        lost: bool,
     },
     /// Say the last recorded commit and the hash of the state at it.
     Hash(oneshot::Sender<(Digest, Digest)>),

@@ -7,6 +7,7 @@ use std::{
 
 use coppice_kernel::{
     Command, Driver, Duty, Identity, Input, Obligation, Output, Start, State, Turn,
+    command::ChildEnd,
 };
 use coppice_messages::{
     Commit, Digest,
@@ -224,8 +225,13 @@ impl Incarnation {
             Message::Broken { duty, why } => return Err(RunError::Broken { duty, why }),
             Message::ChildStarted { child, actor } => self.child_started(child, actor),
             Message::Wake { child } => self.wake_child(&child),
-            Message::ChildBlocked { child, why } => {
-                self.services.blocked.add((self.key.0.clone(), child), why);
+            Message::ChildBlocked { child, why, lost } => {
+                let key = (self.key.0.clone(), child.clone());
+                self.services.blocked.add(key, why);
+                if lost {
+                    let end = ChildEnd { child, end: None };
+                    self.told(Command::ChildEnded(Box::new(end))).await?;
+                }
             }
             Message::Hash(reply) => self.hashes.push(reply),
         }

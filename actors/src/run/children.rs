@@ -261,6 +261,7 @@ fn blocked(child: &RunId, error: &RunError) -> Message {
     Message::ChildBlocked {
         child: child.clone(),
         why: crate::inspect::with_causes(error),
+        lost: matches!(error, RunError::Chain(chain) if chain.is_damage()),
     }
 }
 

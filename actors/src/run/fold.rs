@@ -65,6 +65,18 @@ pub enum FoldChainError {
     Fold(#[from] FoldError),
 }
 
+impl FoldChainError {
+    /// Whether the chain itself is damaged, so that no build can ever extend it.
+    pub(crate) fn is_damage(&self) -> bool {
+        match self {
+            Self::Altered { .. } | Self::Broken { .. } | Self::NotOpened => true,
+            Self::Decode { source, .. } => !matches!(source, DecodeError::NewerFormat { .. }),
+            Self::Fold(error) => !matches!(error, FoldError::UnknownEvent { .. }),
+            Self::Read(_) | Self::Release(_) => false,
+        }
+    }
+}
+
 /// Folds a chain; none when nothing of the run is recorded.
 pub(crate) fn fold(
     log: &LogReader,

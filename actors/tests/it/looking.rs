@@ -12,7 +12,10 @@ use coppice_actors::{
     inspect::Inspect,
 };
 use coppice_messages::{
-    Commit, Digest, Entry, Event, commit::FORMAT, event::run::Reason, ids::RunId,
+    Commit, Digest, Timestamp,
+    commit::FORMAT,
+    event::run::Reason,
+    ids::{RunId, TenantId, TreeId},
 };
 use coppice_store::{BusOptions, Log, Options, Store, Verdict};
 use tokio::sync::oneshot;
@@ -211,7 +214,12 @@ async fn a_chain_with_an_event_of_a_newer_build_blocks_its_run_alone() {
     let client = place.client().await;
     let started = client.start(&tenant(), &comparison("one")).await.unwrap();
     host.stop().await;
-    append_unknown(&place, &started.run).await;
+    let newer = RawEvent {
+        kind: "run.upgraded",
+        v: 1,
+        body: "of a newer build",
+    };
+    append(&place, &started.run, newer).await;
 
     place.world.release();
     let host = place.host(place.options()).await;
@@ -245,14 +253,13 @@ async fn whole_but(client: &ApiClient, tree: &coppice_actors::api::Started) {
     );
 }
 
-/// Appends an event to a run's chain that this build does not know.
-async fn append_unknown(place: &Place, run: &RunId) {
+/// Appends a commit with one event to a run's chain, behind this build's back.
+async fn append(place: &Place, run: &RunId, event: RawEvent) {
     let bus = BusOptions::Private { guard: guard() };
-    let options = Options::new(place.data.path(), "newer-host".parse().unwrap(), bus);
+    let options = Options::new(place.data.path(), "other-host".parse().unwrap(), bus);
     let store = Store::open(options).await.unwrap();
     let head = store.log().head(&tenant(), run).unwrap().unwrap();
-    let kind = "run.upgraded".to_owned();
-    let commit = Commit {
+    let commit = RawCommit {
         v: FORMAT,
         tenant: tenant(),
         tree: head.tree,
@@ -262,21 +269,80 @@ async fn append_unknown(place: &Place, run: &RunId) {
         prev: head.hash,
         at: coppice_store::clock::now(),
         trace: String::new(),
-        parent: None,
-        events: vec![Entry {
-            cause: None,
-            event: Event::Unrecognised { kind },
-        }],
+        events: vec![event],
     };
-    let bytes = commit.encode().unwrap();
+    let bytes = rmp_serde::to_vec_named(&commit).unwrap();
     let (tell, told) = oneshot::channel();
     let waiter = Box::new(move |verdict| {
         let _ = tell.send(verdict);
     });
     let hash = Digest::of(&bytes);
     store.submit(tenant(), bytes.into(), hash, waiter);
-    assert!(matches!(told.await.unwrap(), Verdict::Admitted { .. }));
+    let verdict = told.await.unwrap();
+    assert!(matches!(verdict, Verdict::Admitted { .. }), "{verdict:?}");
     store.close().await;
+}
+
+/// A commit whose event this build would not write.
+#[derive(serde::Serialize)]
+struct RawCommit {
+    v: u16,
+    tenant: TenantId,
+    tree: TreeId,
+    run: RunId,
+    seq: u64,
+    epoch: u64,
+    prev: Digest,
+    at: Timestamp,
+    trace: String,
+    events: Vec<RawEvent>,
+}
+
+#[derive(serde::Serialize)]
+struct RawEvent {
+    kind: &'static str,
+    v: u16,
+    body: &'static str,
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_child_whose_chain_is_damaged_is_settled_as_unreachable() {
+    let place = Place::new().await;
+    let slow = "root/research[1]@model.proposed:after=delay(1h)";
+    let host = place.host(place.faulty(&[slow])).await;
+    let client = place.client().await;
+    let mut request = TailRequest::default();
+    request.filter.kind = Some("fault.injected".to_owned());
+    let mut feed = client.feed(&tenant(), &request.filter).await.unwrap();
+    let started = client.start(&tenant(), &comparison("one")).await.unwrap();
+    let struck = feed.next().await.unwrap();
+    host.stop().await;
+    let child: RunId = struck.body["run"].as_str().unwrap().parse().unwrap();
+    let body = "not the body of this kind";
+    append(
+        &place,
+        &child,
+        RawEvent {
+            kind: "node.started",
+            v: 1,
+            body,
+        },
+    )
+    .await;
+
+    let host = place.host(place.options()).await;
+    let client = place.client().await;
+    let end = ended(&client, &started.run).await.ended.unwrap();
+    // The join of this topology collects.
+    assert_eq!(end.reason, Reason::Succeeded, "{}", end.message);
+    let degraded = client.status().await.unwrap().degraded;
+    assert!(
+        degraded.len() == 1 && degraded[0].contains("cannot be decoded"),
+        "{degraded:?}"
+    );
+    let view = client.get(&tenant(), &started.run).await.unwrap();
+    assert!(view.account.is_conserved());
+    host.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
