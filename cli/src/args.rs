@@ -2,6 +2,7 @@
 
 mod reading;
 mod running;
+mod sim;
 
 use std::path::PathBuf;
 
@@ -13,6 +14,7 @@ pub use self::{
         AuditArgs, EnvArgs, EventsArgs, LogCommand, LsArgs, RebuildArgs, ShowArgs, WatchArgs,
     },
     running::{BusArgs, FaultsArgs, HostArgs, ResumeArgs, RunArgs, SubmitArgs, UpArgs},
+    sim::{SimCommand, SimRunArgs},
 };
 
 /// Runs agents as supervised actors whose every event goes through NATS into a log from which they grow back.
@@ -103,6 +105,15 @@ pub enum Command {
   coppice bench loop"
     )]
     Bench(BenchCommand),
+    /// Simulate a host in virtual time, by seed
+    #[command(
+        subcommand,
+        after_help = "Examples:
+  coppice sim meta
+  coppice sim run --seeds 1..10000
+  coppice sim replay .coppice/sim/seed-7.json"
+    )]
+    Sim(SimCommand),
     /// Print the completions of a shell
     Completions(CompletionsArgs),
     /// The host process

@@ -7,3 +7,4 @@ pub mod host;
 pub mod log;
 pub mod look;
 pub mod run;
+pub mod sim;

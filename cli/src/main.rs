@@ -70,6 +70,7 @@ async fn carry_out(cli: Cli) -> Result<(), Failure> {
         Command::New(args) => command::files::new(args, common.json),
         Command::Check(args) => command::files::check(args, common.json),
         Command::Completions(args) => command::files::completions(args),
+        Command::Sim(command) => command::sim::sim(command, common.json),
         Command::DeskServe(args) => serve_desk(args).await,
         // Was answered before there was a runtime: a host has one of its own.
         Command::Host(_) => Ok(()),
