@@ -136,6 +136,8 @@ pub(crate) struct Bus {
     jetstream: jetstream::Context,
     stream: stream::Stream,
     realm: Realm,
+    url: String,
+    stream_bytes_max: u64,
     link: watch::Receiver<Link>,
     message_bytes_max: usize,
 }
@@ -236,6 +238,8 @@ impl Bus {
             jetstream,
             stream,
             realm,
+            url: url.to_owned(),
+            stream_bytes_max,
             link,
             message_bytes_max: (found / 2).min(MESSAGE_BYTES_MAX),
         })
@@ -260,6 +264,13 @@ impl Bus {
             Err(error) if is_missing(&error) => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// Makes the stream, or finds that somebody else just did.
+    pub async fn make_stream(&self) -> Result<(), BusError> {
+        let (url, bytes) = (self.url.as_str(), self.stream_bytes_max);
+        open_stream(&self.jetstream, url, &self.realm, bytes).await?;
+        Ok(())
     }
 
     pub fn realm(&self) -> &Realm {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-use crate::follow::WentBack;
+use crate::follow::Trimmed;
 
 /// Why the store stopped. The host exits; what was not spoken about is known by the log at its next start.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -32,9 +32,9 @@ pub enum Fatal {
         /// Its format.
         format: u16,
     },
-    /// The stream lost what the log has read from it.
+    /// The stream lost messages that were never read.
     #[error(transparent)]
-    StreamWentBack(WentBack),
+    StreamTrimmed(Trimmed),
     /// A part of the store ended that never should.
     #[error("the {part} of the store ended unexpectedly")]
     PartEnded {

@@ -17,6 +17,7 @@ pub mod log;
 pub mod nats_server;
 mod open_effects;
 mod publisher;
+pub mod ranges;
 mod recorder;
 mod store;
 mod subjects;
@@ -32,7 +33,7 @@ pub use self::{
     log::{Log, LogReader, OpenLogError, ReadError},
     nats_server::{GuardCommand, Role, ServerError, guard_main},
     open_effects::OpenEffect,
-    publisher::{BlobError, BlobWaiter, Verdict, Waiter, hold},
+    publisher::{BlobError, BlobWaiter, Verdict, Waiter, hold, refill},
     recorder::feed::FeedEvent,
     store::{BusOptions, Endpoint, OpenError, Options, Status, Store},
     subjects::{InvalidRealm, Lane, Realm},

@@ -5,6 +5,7 @@
 pub(crate) mod blobs;
 pub(crate) mod commits;
 pub(crate) mod key;
+pub(crate) mod messages;
 pub(crate) mod meta;
 pub(crate) mod positions;
 pub(crate) mod quarantine;
@@ -114,6 +115,7 @@ pub(crate) struct Tables {
     pub blobs: Keyspace,
     pub quarantine: Keyspace,
     pub sleepers: Keyspace,
+    pub messages: Keyspace,
     pub meta: Keyspace,
 }
 
@@ -135,6 +137,7 @@ impl Tables {
             blobs: db.keyspace("blobs", large)?,
             quarantine: db.keyspace("quarantine", large)?,
             sleepers: db.keyspace("sleepers", small)?,
+            messages: db.keyspace("messages", small)?,
             meta: db.keyspace("meta", small)?,
             db,
         })
@@ -323,6 +326,40 @@ impl LogReader {
     /// [`ReadError`].
     pub fn stream_position(&self) -> Result<Option<StreamPosition>, ReadError> {
         meta::stream(&self.tables.meta)
+    }
+
+    /// The digest of a message of the stream that was read (`wire::message_digest`).
+    ///
+    /// # Errors
+    /// [`ReadError`].
+    pub fn message_digest(&self, seq: u64) -> Result<Option<Digest>, ReadError> {
+        Ok(messages::get(&self.tables.messages, seq)?.map(|message| message.digest))
+    }
+
+    /// The first message of the stream that this log knows.
+    ///
+    /// # Errors
+    /// [`ReadError`].
+    pub fn first_message(&self) -> Result<Option<u64>, ReadError> {
+        messages::first(&self.tables.messages)
+    }
+
+    /// How many commits and blobs the stream lost and does not have again yet.
+    ///
+    /// # Errors
+    /// [`ReadError`].
+    pub fn lost(&self) -> Result<u64, ReadError> {
+        let lost = meta::lost(&self.tables.meta)?.unwrap_or_default();
+        Ok(lost.positions.count() + lost.blobs.len() as u64)
+    }
+
+    /// The commit at a position.
+    ///
+    /// # Errors
+    /// [`ReadError`].
+    pub fn commit_at_position(&self, pos: u64) -> Result<Option<Positioned>, ReadError> {
+        let found = self.commits_from(pos).next().transpose()?;
+        Ok(found.filter(|commit| commit.pos == pos))
     }
 
     /// Refused commits that are kept, oldest first.

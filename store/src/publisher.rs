@@ -4,6 +4,7 @@
 //! It keeps a commit until this host's recorder has admitted or refused it; an acknowledgement frees nothing, because it is not durability.
 
 pub mod hold;
+pub mod refill;
 
 use std::sync::{
     Arc, Mutex, MutexGuard, PoisonError,
@@ -12,16 +13,18 @@ use std::sync::{
 
 use bytes::Bytes;
 use coppice_messages::{Digest, commit::COMMIT_BYTES_MAX, ids::TenantId};
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::{Notify, oneshot, watch};
 
-use self::hold::{Hold, Outgoing};
+use self::{
+    hold::{Hold, Outgoing},
+    refill::{Refill, Source},
+};
 use crate::{
     admission::Reason,
     bus::{Bus, Link},
     clock::{self, Mono},
-    fatal::{Fatal, FatalCell},
-    follow,
     limits::{ACK_WAIT, BACKOFF_FIRST, BACKOFF_LONGEST, BLOB_BYTES_MAX, SILENCE},
+    log::{LogReader, meta::Lost},
     subjects::Lane,
 };
 
@@ -68,8 +71,29 @@ pub struct Publisher {
     shared: Arc<Shared>,
 }
 
+/// The stream is known to be the one that the log was read from: on this connection, for the so many-th time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Ready {
+    link: Link,
+    round: u64,
+}
+
+/// An acknowledgement that is not above what had been read when its message was sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Suspect {
+    pub seq: u64,
+    pub stood_at: u64,
+}
+
 struct Shared {
     hold: Mutex<Hold>,
+    /// What the stream lost; goes before what is held.
+    refill: Mutex<Refill>,
+    /// Set by the reader; nothing is sent while it is not.
+    ready: watch::Sender<Option<Ready>>,
+    /// Held while a message is on its way.
+    sending: tokio::sync::Mutex<()>,
+    suspect: watch::Sender<Suspect>,
     /// Something is unsent, or the publisher is to end.
     wake: Notify,
     /// Something is not held any more.
@@ -91,6 +115,10 @@ impl Publisher {
         Self {
             shared: Arc::new(Shared {
                 hold: Mutex::default(),
+                refill: Mutex::default(),
+                ready: watch::Sender::new(None),
+                sending: tokio::sync::Mutex::default(),
+                suspect: watch::Sender::new(Suspect::default()),
                 wake: Notify::new(),
                 eased: Notify::new(),
                 closed: AtomicBool::new(false),
@@ -221,73 +249,131 @@ impl Publisher {
         self.shared.eased.notify_waiters();
     }
 
+    /// Nothing more is sent, and nothing is on its way when this returns.
+    pub(crate) async fn hold_off(&self) {
+        self.shared.ready.send_replace(None);
+        drop(self.shared.sending.lock().await);
+    }
+
+    /// The stream on this connection is the one that the log was read from, or what it lost is known: sending goes on.
+    pub(crate) fn go_on(&self, link: Link, round: u64) {
+        self.shared.ready.send_replace(Some(Ready { link, round }));
+    }
+
+    /// Acknowledgements that make the reader ask.
+    pub(crate) fn suspects(&self) -> watch::Receiver<Suspect> {
+        self.shared.suspect.subscribe()
+    }
+
+    /// What the stream must get again before anything new.
+    pub(crate) fn refill(&self, lost: Lost) {
+        *lock(&self.shared.refill) = Refill::of(lost);
+        self.hear();
+    }
+
+    /// Lets the recorder say what was read from the stream again.
+    pub(crate) fn with_refill<T>(&self, told: impl FnOnce(&mut Refill) -> T) -> T {
+        let was_empty;
+        let (result, is_empty) = {
+            let mut refill = lock(&self.shared.refill);
+            was_empty = refill.is_empty();
+            let result = told(&mut refill);
+            (result, refill.is_empty())
+        };
+        if is_empty && !was_empty {
+            tracing::info!("the stream has everything again");
+            self.shared.wake.notify_one();
+        }
+        result
+    }
+
+    /// Commits and blobs that the stream does not have again yet.
+    #[must_use]
+    pub fn refilling(&self) -> u64 {
+        lock(&self.shared.refill).count()
+    }
+
+    fn send_again(&self) {
+        lock(&self.shared.refill).send_again();
+        lock(&self.shared.hold).send_again();
+    }
+
     /// Sends, until closed.
-    pub(crate) async fn run(self, bus: Bus, fatal: FatalCell) {
+    pub(crate) async fn run(self, bus: Bus, log: LogReader) {
         let mut link = bus.link();
-        let mut generation = *link.borrow_and_update();
+        let mut ready = self.shared.ready.subscribe();
+        let mut round = None;
         let mut failures = 0;
         while !self.shared.closed.load(Ordering::Acquire) {
-            if !generation.is_up() {
+            let sending = self.shared.sending.lock().await;
+            let now = *link.borrow_and_update();
+            let told = *ready.borrow_and_update();
+            let Some(told) = told.filter(|told| now.is_up() && told.link == now) else {
+                drop(sending);
                 tokio::select! {
                     changed = link.changed() => if changed.is_err() { return },
+                    _ = ready.changed() => {}
                     () = self.shared.wake.notified() => {}
                 }
-            }
-            let seen = *link.borrow_and_update();
-            if seen != generation {
-                generation = seen;
-                lock(&self.shared.hold).send_again();
-            }
-            if !generation.is_up() {
                 continue;
+            };
+            if round != Some(told) {
+                round = Some(told);
+                self.send_again();
             }
-            let Some(message) = lock(&self.shared.hold).next_message(bus.message_bytes_max())
-            else {
-                self.idle(&mut link).await;
+            let Some(message) = self.next_message(&log, bus.message_bytes_max()) else {
+                drop(sending);
+                self.idle(&mut link, &mut ready).await;
                 continue;
             };
             match self.send(&bus, &mut link, message).await {
                 Sent::Stored => failures = 0,
                 Sent::Unclear => {
+                    drop(sending);
                     let wait = clock::backoff(failures, BACKOFF_FIRST, BACKOFF_LONGEST);
                     failures += 1;
                     tokio::select! {
                         () = clock::pause(wait) => {}
                         _ = link.changed() => link.mark_changed(),
                     }
-                    lock(&self.shared.hold).send_again();
+                    self.send_again();
                 }
-                Sent::WentBack(fault) => {
-                    fatal.set(Fatal::StreamWentBack(fault));
-                    return;
+                Sent::Suspect(suspect) => {
+                    self.shared.ready.send_replace(None);
+                    self.shared.suspect.send_replace(suspect);
                 }
             }
         }
     }
 
+    /// What the stream lost, then what is held.
+    fn next_message(&self, log: &LogReader, bytes_max: usize) -> Option<Outgoing> {
+        let lost = lock(&self.shared.refill).next_message(log, bytes_max);
+        lost.or_else(|| lock(&self.shared.hold).next_message(bytes_max))
+    }
+
     /// Nothing is unsent: waits for something new, or sends again when the recorder is silent about what was sent.
-    async fn idle(&self, link: &mut tokio::sync::watch::Receiver<Link>) {
+    async fn idle(
+        &self,
+        link: &mut watch::Receiver<Link>,
+        ready: &mut watch::Receiver<Option<Ready>>,
+    ) {
         tokio::select! {
             () = self.shared.wake.notified() => {}
             _ = link.changed() => link.mark_changed(),
+            _ = ready.changed() => ready.mark_changed(),
             () = clock::pause(SILENCE) => {
-                let mut hold = lock(&self.shared.hold);
-                if !hold.is_empty() && lock(&self.shared.heard).elapsed() >= SILENCE {
-                    tracing::warn!(waiting = hold.len(), "the recorder is silent about what was sent: sending again");
-                    hold.send_again();
-                    drop(hold);
+                let waiting = self.waiting() as u64 + self.refilling();
+                if waiting > 0 && lock(&self.shared.heard).elapsed() >= SILENCE {
+                    tracing::warn!(waiting, "the recorder is silent about what was sent: sending again");
+                    self.send_again();
                     self.hear();
                 }
             }
         }
     }
 
-    async fn send(
-        &self,
-        bus: &Bus,
-        link: &mut tokio::sync::watch::Receiver<Link>,
-        message: Outgoing,
-    ) -> Sent {
+    async fn send(&self, bus: &Bus, link: &mut watch::Receiver<Link>, message: Outgoing) -> Sent {
         let subject = match message.lane {
             Lane::Commits => bus.realm().commits(&message.tenant),
             Lane::Chunks => bus.realm().blobs(&message.tenant),
@@ -299,10 +385,11 @@ impl Publisher {
         };
         tokio::select! {
             answer = tokio::time::timeout(ACK_WAIT, publish) => match answer {
-                Ok(Ok(ack)) => match follow::check_ack(ack.sequence, stood_at) {
-                    Ok(()) => Sent::Stored,
-                    Err(fault) => Sent::WentBack(fault),
-                },
+                Ok(Ok(ack)) if ack.sequence > stood_at => Sent::Stored,
+                Ok(Ok(ack)) => {
+                    tracing::warn!(seq = ack.sequence, stood_at, "the stream gave a new message a number that it had given before");
+                    Sent::Suspect(Suspect { seq: ack.sequence, stood_at })
+                }
                 Ok(Err(error)) => {
                     tracing::warn!(%error, "a message was not acknowledged: sending again");
                     Sent::Unclear
@@ -323,5 +410,33 @@ impl Publisher {
 enum Sent {
     Stored,
     Unclear,
-    WentBack(follow::WentBack),
+    Suspect(Suspect),
+}
+
+impl Source for LogReader {
+    fn commit(&self, pos: u64) -> Option<(TenantId, Bytes)> {
+        match self.commit_at_position(pos) {
+            Ok(Some(found)) if Digest::of(&found.bytes) == found.hash => {
+                Some((found.tenant, found.bytes))
+            }
+            Ok(_) => {
+                tracing::error!(
+                    pos,
+                    "the stream lost this commit, and the log's own copy is damaged"
+                );
+                None
+            }
+            Err(error) => {
+                tracing::error!(%error, pos, "the stream lost this commit, and the log cannot be read");
+                None
+            }
+        }
+    }
+
+    fn blob(&self, tenant: &TenantId, blob: &Digest) -> Option<Bytes> {
+        Self::blob(self, tenant, blob).unwrap_or_else(|error| {
+            tracing::error!(%error, %tenant, %blob, "the stream lost this blob, and the log's own copy is damaged");
+            None
+        })
+    }
 }

@@ -9,11 +9,11 @@ mod batch;
 pub(crate) mod feed;
 pub(crate) mod reader;
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use bytes::Bytes;
 use coppice_messages::{Commit, Digest};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use self::{
     assembly::Assembly,
@@ -23,8 +23,9 @@ use self::{
 use crate::{
     fatal::{Fatal, FatalCell},
     faults::FaultHooks,
+    follow::Loss,
     limits::{BATCH_BYTES_MAX, BATCH_COMMITS_MAX},
-    log::{self, ReadError, StreamPosition, Tables, positions, quarantine},
+    log::{self, ReadError, StreamPosition, Tables, messages, meta, positions, quarantine},
     open_effects::OpenEffects,
     publisher::Publisher,
 };
@@ -35,6 +36,14 @@ pub(crate) struct Arrival {
     pub created: i64,
     pub subject: String,
     pub payload: Bytes,
+}
+
+/// What the reader hands over, in order.
+pub(crate) enum Fed {
+    /// A message.
+    Message(Arrival),
+    /// The stream went back; the sender is told when the log knows.
+    WentBack(Loss, oneshot::Sender<()>),
 }
 
 /// How far the recorder is.
@@ -65,6 +74,8 @@ pub(crate) struct Recorder {
     tables: Arc<Tables>,
     heads: Heads,
     assembly: Assembly,
+    /// Whether the stream lost something that it does not have again yet.
+    lost: bool,
     audience: Audience,
 }
 
@@ -91,7 +102,11 @@ impl Recorder {
         };
         audience.progress.send_replace(progress);
         audience.publisher.recorder_read(progress.stream);
+        let lost = meta::lost(&tables.meta)?;
+        let is_lost = lost.is_some();
+        audience.publisher.refill(lost.unwrap_or_default());
         Ok(Self {
+            lost: is_lost,
             tables,
             heads: Heads::default(),
             assembly: Assembly::default(),
@@ -100,9 +115,9 @@ impl Recorder {
     }
 
     /// Records until the reader ends.
-    pub fn run(mut self, mut arrivals: mpsc::Receiver<Arrival>) {
-        while let Some(first) = arrivals.blocking_recv() {
-            if let Err(halt) = self.record(first, &mut arrivals) {
+    pub fn run(mut self, mut fed: mpsc::Receiver<Fed>) {
+        while let Some(first) = fed.blocking_recv() {
+            if let Err(halt) = self.take(first, &mut fed) {
                 self.audience.fatal.set(match halt {
                     Halt::Write(error) if log::is_disk_full(&error) => Fatal::DiskFull,
                     Halt::Write(error) => Fatal::LogWrite {
@@ -118,28 +133,99 @@ impl Recorder {
         }
     }
 
-    /// Gathers what is there into one batch, writes it, and tells whoever waits for it.
+    fn take(&mut self, first: Fed, fed: &mut mpsc::Receiver<Fed>) -> Result<(), Halt> {
+        let mut next = Some(first);
+        while let Some(taken) = next.take() {
+            match taken {
+                Fed::Message(arrival) => next = self.record(arrival, fed)?,
+                Fed::WentBack(loss, known) => {
+                    self.went_back(&loss)?;
+                    // Who waits for it may have been ended.
+                    let _ = known.send(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the position in the stream back, and notes what of the log the stream does not have, in one write.
+    fn went_back(&mut self, loss: &Loss) -> Result<(), Halt> {
+        let tables = &self.tables;
+        let mut write = tables
+            .db
+            .batch()
+            .durability(Some(fjall::PersistMode::SyncData));
+        let mut lost = meta::lost(&tables.meta)?.unwrap_or_default();
+        let mut known: HashSet<_> = lost.blobs.iter().cloned().collect();
+        lost.until = loss.until;
+        for message in messages::outside(&tables.messages, loss.first, loss.after) {
+            let (seq, message) = message?;
+            messages::remove(&mut write, &tables.messages, seq);
+            lost.positions.insert_all(&message.positions);
+            let new = message
+                .blobs
+                .into_iter()
+                .filter(|b| known.insert(b.clone()));
+            lost.blobs.extend(new);
+        }
+        let position = StreamPosition {
+            seq: loss.after,
+            created: loss.created,
+        };
+        meta::put_stream(&mut write, &tables.meta, &position)?;
+        self.lost = !lost.is_nothing();
+        if self.lost {
+            meta::put_lost(&mut write, &tables.meta, &lost)?;
+        }
+        write.commit().map_err(Halt::Write)?;
+        tracing::warn!(
+            why = %loss.why,
+            after = loss.after,
+            commits = lost.positions.count(),
+            blobs = lost.blobs.len(),
+            "the stream went back: what it lost is put back from the log"
+        );
+        self.audience.publisher.refill(lost);
+        self.audience.publisher.recorder_read(loss.after);
+        self.audience
+            .progress
+            .send_modify(|progress| progress.stream = loss.after);
+        Ok(())
+    }
+
+    /// Gathers what is there into one batch, writes it, and tells whoever waits for it. Returns what came after it and is no message.
     fn record(
         &mut self,
         first: Arrival,
-        arrivals: &mut mpsc::Receiver<Arrival>,
-    ) -> Result<(), Halt> {
+        fed: &mut mpsc::Receiver<Fed>,
+    ) -> Result<Option<Fed>, Halt> {
         let progress = *self.audience.progress.borrow();
-        let mut batch = Batch::new(&self.tables, &mut self.heads, &mut self.assembly, progress);
+        let publisher = self.audience.publisher.clone();
+        let (heads, assembly) = (&mut self.heads, &mut self.assembly);
+        let refill = (&publisher, self.lost);
+        let mut batch = Batch::new(&self.tables, heads, assembly, refill, progress);
         let mut last = first;
+        let mut other = None;
         batch.take(&last)?;
         while batch.commits() < BATCH_COMMITS_MAX && batch.bytes() < BATCH_BYTES_MAX {
-            let Ok(next) = arrivals.try_recv() else {
-                break;
-            };
-            batch.take(&next)?;
-            last = next;
+            match fed.try_recv() {
+                Ok(Fed::Message(next)) => {
+                    batch.take(&next)?;
+                    last = next;
+                }
+                Ok(fed) => {
+                    other = Some(fed);
+                    break;
+                }
+                Err(_) => break,
+            }
         }
-        let done = batch.finish(&StreamPosition {
+        let position = StreamPosition {
             seq: last.seq,
-            digest: Digest::of(&last.payload),
             created: last.created,
-        })?;
+        };
+        let done = batch.finish(&position)?;
+        self.lost &= !done.has_everything;
         let hooks = &self.audience.hooks;
         let shown = if hooks.wants_events() {
             decode_all(&done.admitted)
@@ -167,7 +253,7 @@ impl Recorder {
         if let Some(feed) = &self.audience.feed {
             feed.offer(done.admitted);
         }
-        Ok(())
+        Ok(other)
     }
 }
 

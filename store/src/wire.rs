@@ -3,8 +3,12 @@
 use bytes::{BufMut as _, Bytes, BytesMut};
 use coppice_messages::Digest;
 use serde::{Deserialize, Serialize};
+use sha2::Digest as _;
 
-use crate::limits::{BLOB_BYTES_MAX, BLOB_CHUNK_BYTES, MESSAGE_ENTRY_OVERHEAD};
+use crate::{
+    limits::{BLOB_BYTES_MAX, BLOB_CHUNK_BYTES, MESSAGE_ENTRY_OVERHEAD},
+    subjects::Lane,
+};
 
 /// Bytes that are no message of the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -140,6 +144,54 @@ impl<'a> Chunk<'a> {
     pub fn is_last(&self) -> bool {
         self.index as u64 * BLOB_CHUNK_BYTES as u64 + self.data.len() as u64 == self.bytes
     }
+}
+
+/// By what a message is known again: SHA-256 over the digests of its parts, which are known anyway, so that no payload is digested twice.
+#[derive(Default)]
+pub struct DigestOfParts(sha2::Sha256);
+
+impl DigestOfParts {
+    /// A commit of the message, by its hash.
+    pub fn commit(&mut self, hash: &Digest) {
+        self.0.update(b"commit");
+        self.0.update(hash.0);
+    }
+
+    /// The message is this chunk. Its data is known by the blob's address.
+    pub fn chunk(&mut self, chunk: &Chunk<'_>) {
+        self.0.update(b"chunk");
+        self.0.update(chunk.blob.0);
+        self.0.update(chunk.index.to_be_bytes());
+        self.0.update(chunk.bytes.to_be_bytes());
+    }
+
+    /// The message is neither.
+    pub fn other(&mut self, payload: &[u8]) {
+        self.0.update(b"other");
+        self.0.update(payload);
+    }
+
+    /// The digest.
+    #[must_use]
+    pub fn finish(self) -> Digest {
+        Digest(self.0.finalize().into())
+    }
+}
+
+/// The digest of a message that was just fetched.
+#[must_use]
+pub fn message_digest(lane: Option<Lane>, payload: &Bytes) -> Digest {
+    let mut parts = DigestOfParts::default();
+    let read = match lane {
+        Some(Lane::Commits) => decode_commits(payload)
+            .map(|commits| commits.iter().for_each(|c| parts.commit(&Digest::of(c)))),
+        Some(Lane::Chunks) => Chunk::decode(payload).map(|chunk| parts.chunk(&chunk)),
+        None => Err(Malformed),
+    };
+    if read.is_err() {
+        parts.other(payload);
+    }
+    parts.finish()
 }
 
 #[cfg(test)]

@@ -1,20 +1,20 @@
-//! Facts about the log as a whole; so far one: how far the stream was read.
+//! Facts about the log as a whole: how far the stream was read, and what of the log the stream lost and does not have again yet.
 
-use coppice_messages::Digest;
+use coppice_messages::{Digest, ids::TenantId};
 use fjall::{Keyspace, OwnedWriteBatch as WriteBatch};
 use serde::{Deserialize, Serialize};
 
 use super::ReadError;
+use crate::ranges::Ranges;
 
 const STREAM: &str = "stream";
+const LOST: &str = "lost";
 
 /// The last message of the stream whose commits are in the log, and how to know it again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StreamPosition {
     /// Its number; 0 before the first.
     pub seq: u64,
-    /// SHA-256 of its payload.
-    pub digest: Digest,
     /// When the stream was created, in nanoseconds: another stream of the same name has another.
     pub created: i64,
 }
@@ -37,6 +37,50 @@ pub(crate) fn stream(meta: &Keyspace) -> Result<Option<StreamPosition>, ReadErro
         .map(|value| {
             rmp_serde::from_slice(&value)
                 .map_err(|_| ReadError::unreadable("the stream's position"))
+        })
+        .transpose()
+}
+
+/// What of the log the stream lost, until it was read from the stream again.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(crate) struct Lost {
+    /// Positions of commits.
+    pub positions: Ranges,
+    /// Blobs, in the order in which the stream first had them.
+    pub blobs: Vec<(TenantId, Digest)>,
+    /// The last message that the stream had when the loss was noticed: what is first read up to there came before what is put back.
+    pub until: u64,
+}
+
+impl Lost {
+    /// Whether the stream has everything.
+    pub fn is_nothing(&self) -> bool {
+        self.positions.is_empty() && self.blobs.is_empty()
+    }
+}
+
+/// Writes what the stream lost.
+pub(crate) fn put_lost(
+    batch: &mut WriteBatch,
+    meta: &Keyspace,
+    lost: &Lost,
+) -> Result<(), ReadError> {
+    let value =
+        rmp_serde::to_vec_named(lost).map_err(|_| ReadError::unreadable("what the stream lost"))?;
+    batch.insert(meta, LOST, value);
+    Ok(())
+}
+
+/// The stream has everything again.
+pub(crate) fn remove_lost(batch: &mut WriteBatch, meta: &Keyspace) {
+    batch.remove(meta, LOST);
+}
+
+/// What the stream lost.
+pub(crate) fn lost(meta: &Keyspace) -> Result<Option<Lost>, ReadError> {
+    meta.get(LOST)?
+        .map(|value| {
+            rmp_serde::from_slice(&value).map_err(|_| ReadError::unreadable("what the stream lost"))
         })
         .transpose()
 }

@@ -28,7 +28,7 @@ pub(super) enum Took {
     Part,
     /// The blob is whole.
     Whole(Digest),
-    /// It is no chunk, or the chunks together do not have the blob's digest.
+    /// The chunks together do not have the blob's digest.
     Nothing,
 }
 
@@ -39,11 +39,8 @@ impl Assembly {
         tables: &Tables,
         write: &mut WriteBatch,
         tenant: &TenantId,
-        message: &[u8],
+        chunk: &Chunk<'_>,
     ) -> Result<Took, ReadError> {
-        let Ok(chunk) = Chunk::decode(message) else {
-            return Ok(Took::Nothing);
-        };
         if blobs::size(&tables.blobs, tenant, &chunk.blob)?.is_some() {
             return Ok(Took::Whole(chunk.blob));
         }

@@ -19,13 +19,14 @@ use crate::{
     admission::{self, Head, Outcome, Reason, Stored, View},
     limits::HEADS_CACHED_MAX,
     log::{
-        Quarantined, ReadError, Row, RowEnd, StreamPosition, Tables, commits, meta, positions,
-        quarantine, rows,
+        Quarantined, ReadError, Row, RowEnd, StreamPosition, Tables, commits, messages, meta,
+        positions, quarantine, rows,
     },
     open_effects,
-    publisher::Verdict,
+    publisher::{Publisher, Verdict, refill::Refill},
+    ranges::Ranges,
     subjects::{self, Lane},
-    wire,
+    wire::{self, Chunk, DigestOfParts},
 };
 
 type RunKey = (TenantId, RunId);
@@ -106,14 +107,31 @@ pub(super) struct Done {
     pub effects: Vec<(u64, Commit)>,
     pub blobs: Vec<(TenantId, Digest)>,
     pub chunks: bool,
+    /// The stream has everything again that it had lost.
+    pub has_everything: bool,
     pub progress: Progress,
+}
+
+/// What one message brought.
+#[derive(Default)]
+struct Taken {
+    parts: DigestOfParts,
+    positions: Ranges,
+    blobs: Vec<(TenantId, Digest)>,
 }
 
 /// A batch that is being gathered.
 pub(super) struct Batch<'a> {
     view: LogView<'a>,
     assembly: &'a mut Assembly,
+    publisher: &'a Publisher,
     rows: HashMap<RunKey, Row>,
+    /// Of the message that is being taken.
+    message: Taken,
+    /// Whether the stream lacked something before this batch.
+    lost: bool,
+    /// Whether more has come to it.
+    lost_changed: bool,
     bytes: usize,
     taken: usize,
     done: Done,
@@ -124,6 +142,7 @@ impl<'a> Batch<'a> {
         tables: &'a Tables,
         heads: &'a mut Heads,
         assembly: &'a mut Assembly,
+        (publisher, lost): (&'a Publisher, bool),
         progress: Progress,
     ) -> Self {
         Self {
@@ -134,11 +153,16 @@ impl<'a> Batch<'a> {
                 effects: Vec::new(),
                 blobs: Vec::new(),
                 chunks: false,
+                has_everything: false,
                 progress,
             },
             view: LogView { tables, heads },
             assembly,
+            publisher,
             rows: HashMap::new(),
+            message: Taken::default(),
+            lost,
+            lost_changed: false,
             bytes: 0,
             taken: 0,
         }
@@ -155,38 +179,78 @@ impl<'a> Batch<'a> {
     /// Takes one message in.
     pub fn take(&mut self, arrival: &Arrival) -> Result<(), Halt> {
         self.bytes += arrival.payload.len();
+        self.take_parts(arrival)?;
+        let taken = mem::take(&mut self.message);
+        let message = messages::Message {
+            digest: taken.parts.finish(),
+            positions: taken.positions,
+            blobs: taken.blobs,
+        };
+        let table = &self.view.tables.messages;
+        Ok(messages::put(
+            &mut self.done.write,
+            table,
+            arrival.seq,
+            &message,
+        )?)
+    }
+
+    fn take_parts(&mut self, arrival: &Arrival) -> Result<(), Halt> {
         let Some((lane, tenant)) = subjects::parse_stream_subject(&arrival.subject) else {
+            self.message.parts.other(&arrival.payload);
             return self.refuse(arrival, 0, &arrival.payload, Reason::OtherTenant);
         };
         match lane {
-            Lane::Commits => match wire::decode_commits(&arrival.payload) {
-                Ok(commits) => {
+            Lane::Commits => {
+                if let Ok(commits) = wire::decode_commits(&arrival.payload) {
                     self.taken += commits.len();
                     for (index, bytes) in (0..).zip(commits) {
                         self.take_commit(arrival, &tenant, index, bytes)?;
                     }
-                    Ok(())
+                    return Ok(());
                 }
-                Err(_) => self.refuse(arrival, 0, &arrival.payload, Reason::Malformed),
-            },
+            }
             Lane::Chunks => {
                 self.done.chunks = true;
-                let took = self.assembly.take(
-                    self.view.tables,
-                    &mut self.done.write,
-                    &tenant,
-                    &arrival.payload,
-                )?;
-                match took {
-                    Took::Part => Ok(()),
-                    Took::Whole(blob) => {
-                        self.done.blobs.push((tenant, blob));
-                        Ok(())
-                    }
-                    Took::Nothing => self.refuse(arrival, 0, &arrival.payload, Reason::Malformed),
+                if let Ok(chunk) = Chunk::decode(&arrival.payload) {
+                    return self.take_chunk(arrival, tenant, &chunk);
                 }
             }
         }
+        self.message.parts.other(&arrival.payload);
+        self.refuse(arrival, 0, &arrival.payload, Reason::Malformed)
+    }
+
+    fn take_chunk(
+        &mut self,
+        arrival: &Arrival,
+        tenant: TenantId,
+        chunk: &Chunk<'_>,
+    ) -> Result<(), Halt> {
+        self.message.parts.chunk(chunk);
+        let tables = self.view.tables;
+        let write = &mut self.done.write;
+        match self.assembly.take(tables, write, &tenant, chunk)? {
+            Took::Part => Ok(()),
+            Took::Whole(blob) => {
+                let key = (tenant, blob);
+                if chunk.is_last() {
+                    let read = |refill: &mut Refill| refill.read_blob(arrival.seq, &key);
+                    self.publisher.with_refill(read);
+                }
+                self.message.blobs.push(key.clone());
+                self.done.blobs.push(key);
+                Ok(())
+            }
+            Took::Nothing => self.refuse(arrival, 0, &arrival.payload, Reason::Malformed),
+        }
+    }
+
+    /// A commit of the message under way is in the log: since before, or now, behind those that it follows.
+    fn carried(&mut self, arrival: &Arrival, pos: u64, follows: &[u64]) {
+        self.message.positions.insert(pos);
+        let read = |refill: &mut Refill| refill.read_commit(arrival.seq, pos, follows);
+        self.lost_changed |= self.publisher.with_refill(read);
     }
 
     fn take_commit(
@@ -197,6 +261,7 @@ impl<'a> Batch<'a> {
         bytes: Bytes,
     ) -> Result<(), Halt> {
         let hash = Digest::of(&bytes);
+        self.message.parts.commit(&hash);
         let header = match Header::decode(&bytes) {
             Ok(header) => header,
             Err(DecodeError::NewerFormat { found }) => return Err(Halt::NewerCommit(found)),
@@ -205,9 +270,15 @@ impl<'a> Batch<'a> {
                 return self.refuse(arrival, index, &bytes, Reason::Malformed);
             }
         };
+        let follows = self.follows(&header)?;
         match admission::admit(&mut self.view, tenant, &bytes, hash, &header)? {
-            Outcome::Admitted(head) => self.admit(header, head, bytes),
+            Outcome::Admitted(head) => {
+                let pos = self.admit(header, head, bytes)?;
+                self.carried(arrival, pos, &follows);
+                Ok(())
+            }
             Outcome::Duplicate { pos } => {
+                self.carried(arrival, pos, &[]);
                 self.tell(hash, Verdict::Admitted { pos });
                 Ok(())
             }
@@ -219,11 +290,25 @@ impl<'a> Batch<'a> {
         }
     }
 
+    /// Positions of the commits that this one cites, while the stream lacks some.
+    fn follows(&mut self, header: &Header) -> Result<Vec<u64>, Halt> {
+        if !self.lost {
+            return Ok(Vec::new());
+        }
+        let before = self.view.head(&header.tenant, &header.run)?;
+        let mut follows: Vec<u64> = before.map(|head| head.pos).into_iter().collect();
+        if let Some(parent) = &header.parent {
+            let cited = self.view.holding(&header.tenant, &parent.run, parent.seq)?;
+            follows.extend(cited.map(|stored| stored.pos));
+        }
+        Ok(follows)
+    }
+
     fn tell(&mut self, hash: Digest, verdict: Verdict) {
         self.done.verdicts.push((hash, verdict));
     }
 
-    fn admit(&mut self, header: Header, mut head: Head, bytes: Bytes) -> Result<(), Halt> {
+    fn admit(&mut self, header: Header, mut head: Head, bytes: Bytes) -> Result<u64, Halt> {
         let tables = self.view.tables;
         self.done.progress.pos += 1;
         let pos = self.done.progress.pos;
@@ -256,7 +341,7 @@ impl<'a> Batch<'a> {
             .push(stored);
         self.view.heads.cached.insert(key, head);
         self.tell(hash, Verdict::Admitted { pos });
-        Ok(())
+        Ok(pos)
     }
 
     /// Row and open effects: the only things for which a body is decoded, and only when the kinds say so.
@@ -360,6 +445,15 @@ impl<'a> Batch<'a> {
             rows::put(write, &tables.rows, row)?;
         }
         meta::put_stream(write, &tables.meta, position)?;
+        if self.lost {
+            if self.publisher.refilling() == 0 {
+                self.done.has_everything = true;
+                meta::remove_lost(write, &tables.meta);
+            } else if self.lost_changed {
+                let left = self.publisher.with_refill(|refill| refill.lost());
+                meta::put_lost(write, &tables.meta, &left)?;
+            }
+        }
         self.done.progress.stream = position.seq;
         self.done.progress.batches += 1;
         Ok(self.done)

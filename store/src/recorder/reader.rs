@@ -8,21 +8,23 @@ use async_nats::jetstream::{
     consumer::{AckPolicy, DeliverPolicy, pull},
     stream::RawMessageErrorKind,
 };
-use bytes::Bytes;
-use coppice_messages::Digest;
 use futures::StreamExt as _;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 
-use super::Arrival;
+use super::{Arrival, Fed, Progress};
 use crate::{
     bus::{Bus, Link},
     clock,
     fatal::{Fatal, FatalCell},
-    follow::{Follower, Input, Output},
+    follow::{Follower, Input, Loss, Output},
     limits::{
         BACKOFF_FIRST, BACKOFF_LONGEST, CONSUMER_IDLE, HEARTBEAT, READ_BYTES, READ_EXPIRES,
         READ_MESSAGES,
     },
+    log::LogReader,
+    publisher::{Publisher, Suspect},
+    subjects::parse_stream_subject,
+    wire,
 };
 
 /// Reads the stream and hands its messages to the recorder.
@@ -30,14 +32,23 @@ pub(crate) struct Reader {
     bus: Bus,
     link: watch::Receiver<Link>,
     follower: Follower,
-    /// The payload of the last message handed over, digested only when it must be compared.
-    last: Option<Bytes>,
-    arrivals: mpsc::Sender<Arrival>,
+    log: LogReader,
+    publisher: Publisher,
+    suspects: watch::Receiver<Suspect>,
+    to: Recording,
     /// The last message that the stream had when it was last asked.
     seen: u64,
-    /// The last message that the stream had when it was first read.
-    target: watch::Sender<Option<u64>>,
+    /// How often reading began.
+    round: u64,
     fatal: FatalCell,
+}
+
+/// The recorder, seen from the reader.
+pub(crate) struct Recording {
+    pub fed: mpsc::Sender<Fed>,
+    pub progress: watch::Receiver<Progress>,
+    /// The last message that the stream had when it was first read.
+    pub target: watch::Sender<Option<u64>>,
 }
 
 /// Why reading paused.
@@ -52,18 +63,20 @@ impl Reader {
     pub fn new(
         bus: Bus,
         follower: Follower,
-        arrivals: mpsc::Sender<Arrival>,
-        target: watch::Sender<Option<u64>>,
+        (log, publisher): (LogReader, Publisher),
+        to: Recording,
         fatal: FatalCell,
     ) -> Self {
         Self {
             link: bus.link(),
             bus,
             follower,
-            last: None,
+            log,
+            suspects: publisher.suspects(),
+            publisher,
+            to,
             seen: 0,
-            arrivals,
-            target,
+            round: 0,
             fatal,
         }
     }
@@ -92,41 +105,66 @@ impl Reader {
 
     /// From a reconnection to the next.
     async fn follow(&mut self) -> Pause {
-        if self.link.wait_for(|link| link.is_up()).await.is_err() {
+        self.publisher.hold_off().await;
+        let link = match self.link.wait_for(|link| link.is_up()).await {
+            Ok(link) => *link,
+            Err(_) => return Pause::End,
+        };
+        // What was handed over is compared by what the recorder noted about it.
+        let handed = self.follower.seq();
+        let mut progress = self.to.progress.clone();
+        if progress.wait_for(|p| p.stream >= handed).await.is_err() {
             return Pause::End;
-        }
-        if let Some(payload) = self.last.take() {
-            self.follower.set_digest(Digest::of(&payload));
         }
         let mut output = self.follower.step(&Input::Reconnected);
         loop {
             let input = match output {
-                Output::AskInfo => match self.ask_info().await {
-                    Some(input) => input,
-                    None => return Pause::Retry,
-                },
-                Output::AskMessage(seq) => match self.ask_message(seq).await {
-                    Some(input) => input,
-                    None => return Pause::Retry,
+                Output::AskInfo => self.ask_info().await,
+                Output::MakeStream => self.make_stream().await,
+                Output::Compare(seq) => self.compare(seq).await,
+                Output::PutBack(loss) => match self.put_back(loss).await {
+                    Some(input) => Some(input),
+                    None => return Pause::End,
                 },
                 Output::Read { from } => {
                     // Only now: a stream that must not be followed has no target.
                     let last = self.seen;
-                    self.target.send_if_modified(|target| {
+                    self.to.target.send_if_modified(|target| {
                         let first = target.is_none();
                         target.get_or_insert(last);
                         first
                     });
-                    return self.read(from).await;
+                    return self.read(from, link).await;
                 }
                 Output::Stop(fault) => {
-                    self.fatal.set(Fatal::StreamWentBack(fault));
+                    self.fatal.set(Fatal::StreamTrimmed(fault));
                     return Pause::End;
                 }
                 Output::Admit | Output::Ignore => return Pause::Retry,
             };
+            let Some(input) = input else {
+                return Pause::Retry;
+            };
             output = self.follower.step(&input);
         }
+    }
+
+    async fn make_stream(&mut self) -> Option<Input> {
+        tracing::warn!("the stream is gone: making it again");
+        match self.bus.make_stream().await {
+            Ok(()) => self.ask_info().await,
+            Err(error) => {
+                tracing::warn!(%error, "the stream cannot be made");
+                None
+            }
+        }
+    }
+
+    async fn put_back(&mut self, loss: Loss) -> Option<Input> {
+        let (tell, known) = oneshot::channel();
+        self.to.fed.send(Fed::WentBack(loss, tell)).await.ok()?;
+        known.await.ok()?;
+        Some(Input::PutBack)
     }
 
     async fn ask_info(&mut self) -> Option<Input> {
@@ -148,20 +186,32 @@ impl Reader {
         }
     }
 
-    async fn ask_message(&self, seq: u64) -> Option<Input> {
-        match self.bus.stream().get_raw_message(seq).await {
-            Ok(message) => Some(Input::AtPosition(Some(Digest::of(&message.payload)))),
-            Err(error) if matches!(error.kind(), RawMessageErrorKind::NoMessageFound) => {
-                Some(Input::AtPosition(None))
-            }
+    async fn compare(&mut self, seq: u64) -> Option<Input> {
+        let known = match self.log.message_digest(seq) {
+            Ok(known) => known,
             Err(error) => {
-                tracing::warn!(%error, seq, "the message at the log's position cannot be fetched");
-                None
+                self.fatal.set(Fatal::LogRead {
+                    said: error.to_string(),
+                });
+                return None;
             }
-        }
+        };
+        let found = match self.bus.stream().get_raw_message(seq).await {
+            Ok(message) => {
+                let lane = parse_stream_subject(&message.subject).map(|(lane, _)| lane);
+                Some(wire::message_digest(lane, &message.payload))
+            }
+            Err(error) if matches!(error.kind(), RawMessageErrorKind::NoMessageFound) => None,
+            Err(error) => {
+                tracing::warn!(%error, seq, "a message of the stream cannot be fetched");
+                return None;
+            }
+        };
+        let agrees = found.is_some() && found == known;
+        Some(Input::Compared { seq, agrees })
     }
 
-    async fn read(&mut self, from: u64) -> Pause {
+    async fn read(&mut self, from: u64, link: Link) -> Pause {
         let config = pull::Config {
             deliver_policy: DeliverPolicy::ByStartSequence {
                 start_sequence: from,
@@ -195,10 +245,20 @@ impl Reader {
             }
         };
         let created = self.follower.created().unwrap_or_default();
+        self.round += 1;
+        self.publisher.go_on(link, self.round);
         loop {
             let message = tokio::select! {
                 biased;
                 _ = self.link.changed() => return Pause::Retry,
+                changed = self.suspects.changed() => {
+                    let Suspect { seq, stood_at } = *self.suspects.borrow_and_update();
+                    let ack = Input::Ack { seq, stood_at };
+                    if changed.is_err() || self.follower.step(&ack) != Output::Ignore {
+                        return Pause::Retry;
+                    }
+                    continue;
+                }
                 message = messages.next() => message,
             };
             let message = match message {
@@ -217,15 +277,13 @@ impl Reader {
                 Output::Ignore => continue,
                 _ => return Pause::Retry,
             }
-            let payload = message.payload.clone();
-            self.last = Some(payload.clone());
             let arrival = Arrival {
                 seq,
                 created,
                 subject: message.subject.as_str().to_owned(),
-                payload,
+                payload: message.payload.clone(),
             };
-            if self.arrivals.send(arrival).await.is_err() {
+            if self.to.fed.send(Fed::Message(arrival)).await.is_err() {
                 return Pause::End;
             }
         }

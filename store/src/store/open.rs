@@ -24,7 +24,7 @@ use crate::{
     recorder::{
         Audience, Progress, Recorder,
         feed::{Dropped, Feed},
-        reader::Reader,
+        reader::{Reader, Recording},
     },
     subjects::Realm,
     system_chain::SystemChains,
@@ -219,7 +219,7 @@ async fn start(
     let dropped = feed.as_ref().map(Feed::dropped).unwrap_or_default();
     let log = Log::open_in(directory)?;
     let reader = log.reader();
-    let follower = Follower::new(reader.stream_position()?);
+    let follower = Follower::new(reader.stream_position()?, reader.first_message()?);
     let fatal = FatalCell::new();
     let publisher = Publisher::new();
     let open_effects = OpenEffects::default();
@@ -232,7 +232,7 @@ async fn start(
         progress: progress_in,
         fatal: fatal.clone(),
     };
-    let recorder = Recorder::new(reader.tables, audience)?;
+    let recorder = Recorder::new(Arc::clone(&reader.tables), audience)?;
     let (arrivals_in, arrivals) = mpsc::channel(ARRIVALS_MAX);
     let recorder = thread::Builder::new()
         .name("coppice-recorder".to_owned())
@@ -240,7 +240,13 @@ async fn start(
         .map_err(OpenError::Thread)?;
     let (target_in, target) = watch::channel(None);
     let (closing, closed) = watch::channel(false);
-    let reader = Reader::new(bus.clone(), follower, arrivals_in, target_in, fatal.clone()).run();
+    let to = Recording {
+        fed: arrivals_in,
+        progress: progress.clone(),
+        target: target_in,
+    };
+    let known = (log.reader(), publisher.clone());
+    let reader = Reader::new(bus.clone(), follower, known, to, fatal.clone()).run();
     let beat = beat::run(
         bus.client().clone(),
         endpoint.realm.clone(),
@@ -248,7 +254,7 @@ async fn start(
         progress.clone(),
         dropped.clone(),
     );
-    let sender = publisher.clone().run(bus.clone(), fatal.clone());
+    let sender = publisher.clone().run(bus.clone(), log.reader());
     let part = |name, work| closing::spawn_part(name, work, fatal.clone(), closed.clone());
     let tasks = vec![
         part("publisher", sender.boxed()),

@@ -2,6 +2,7 @@
 
 mod admission;
 mod blobs;
+mod bus;
 mod directory;
 mod feed;
 mod hooks;
@@ -13,3 +14,4 @@ mod server;
 mod stream;
 mod support;
 mod verify;
+mod went_back;

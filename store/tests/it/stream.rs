@@ -7,12 +7,12 @@ use bytes::Bytes;
 use coppice_messages::Commit;
 use coppice_store::{
     BusError, BusOptions, Credentials, Endpoint, Fatal, OpenError, Options, Realm, Role, Store,
-    Verdict, follow::WentBack, nats_server,
+    Verdict, nats_server,
 };
 
 use crate::{
     roles::connect,
-    support::{Chain, admit, encode, open, options, record, submit},
+    support::{Chain, admit, encode, open, options, record},
 };
 
 /// A second host's view of a private server: a realm of its own on the same nats-server.
@@ -146,48 +146,6 @@ async fn nobody_at_the_url_is_an_error_that_names_it() {
     };
     let error = Store::open(options).await.err().expect("refused");
     assert!(error.to_string().contains("nats://127.0.0.1:1"), "{error}");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_stream_deleted_under_a_living_host_stops_it_and_waiters_are_told_that_their_fate_is_unknown()
- {
-    let data = tempfile::tempdir().expect("a directory");
-    let store = open(data.path()).await;
-    let mut chain = Chain::new("r1");
-    admit(&store, &chain.step()).await;
-    js(&store.endpoint(Role::Host).await)
-        .await
-        .delete_stream("COPPICE_local")
-        .await
-        .expect("deleted");
-    let waiting = submit(&store, &chain.step());
-    let fatal = store.fatal().await;
-    assert!(
-        matches!(fatal, Fatal::StreamWentBack(WentBack::Gone { seq: 1 })),
-        "{fatal}"
-    );
-    store.close().await;
-    assert_eq!(waiting.await, Ok(Verdict::Unknown));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_stream_created_anew_while_the_host_was_down_is_not_followed() {
-    let data = tempfile::tempdir().expect("a directory");
-    let store = open(data.path()).await;
-    admit(&store, &Chain::new("r1").step()).await;
-    store.close().await;
-    drop(store);
-    std::fs::remove_dir_all(data.path().join("nats/store")).expect("removed");
-    let refused = Store::open(options(data.path())).await.err();
-    assert!(
-        matches!(
-            refused,
-            Some(OpenError::Fatal(Fatal::StreamWentBack(
-                WentBack::Recreated { seq: 1, .. }
-            )))
-        ),
-        "{refused:?}"
-    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

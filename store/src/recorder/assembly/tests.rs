@@ -27,9 +27,10 @@ impl Place {
             .iter()
             .map(|index| {
                 let message = Chunk::of(blob, whole, *index).encode();
+                let chunk = Chunk::decode(&message).expect("a chunk");
                 let took = self
                     .assembly
-                    .take(&self.tables, &mut write, &tenant(), &message);
+                    .take(&self.tables, &mut write, &tenant(), &chunk);
                 match took.expect("readable") {
                     Took::Whole(blob) => Some(blob),
                     Took::Part | Took::Nothing => None,
