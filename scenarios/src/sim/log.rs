@@ -48,6 +48,7 @@ pub struct Log {
     blobs: BTreeMap<(TenantId, Digest), Vec<u8>>,
     partial: BTreeMap<(TenantId, Digest), (u32, Vec<u8>)>,
     position: Option<StreamPosition>,
+    messages: BTreeMap<u64, Digest>,
     /// Commits ever refused.
     pub quarantined: u64,
 }
@@ -57,6 +58,12 @@ impl Log {
     #[must_use]
     pub fn position(&self) -> Option<StreamPosition> {
         self.position
+    }
+
+    /// By what a message that was read is known again.
+    #[must_use]
+    pub fn message(&self, seq: u64) -> Option<Digest> {
+        self.messages.get(&seq).copied()
     }
 
     /// Commits in it.
@@ -113,6 +120,7 @@ impl Log {
             blobs: Vec::new(),
             partial: self.partial.clone(),
             position: None,
+            messages: BTreeMap::new(),
             quarantined: 0,
             verdicts: Vec::new(),
         }
@@ -138,6 +146,7 @@ impl Log {
         }
         self.partial = batch.partial;
         self.position = batch.position.or(self.position);
+        self.messages.extend(batch.messages);
         self.quarantined += batch.quarantined;
         synced
     }
@@ -174,6 +183,7 @@ pub struct Batch {
     blobs: Vec<((TenantId, Digest), Vec<u8>)>,
     partial: BTreeMap<(TenantId, Digest), (u32, Vec<u8>)>,
     position: Option<StreamPosition>,
+    messages: BTreeMap<u64, Digest>,
     quarantined: u64,
     verdicts: Vec<(Digest, Verdict)>,
 }
@@ -234,11 +244,9 @@ impl Batch {
             },
             Lane::Chunks => self.take_chunk(log, message),
         }
-        self.position = Some(StreamPosition {
-            seq,
-            digest: Digest::of(&message.payload),
-            created,
-        });
+        let digest = wire::message_digest(Some(message.lane), &message.payload);
+        self.messages.insert(seq, digest);
+        self.position = Some(StreamPosition { seq, created });
     }
 
     fn take_commit(&mut self, log: &Log, tenant: &TenantId, bytes: Bytes) {

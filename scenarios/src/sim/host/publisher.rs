@@ -3,7 +3,7 @@
 
 use coppice_kernel::Prepared;
 use coppice_messages::{Digest, ids::TenantId};
-use coppice_store::{Verdict, follow};
+use coppice_store::{Verdict, follow::Input};
 use tokio::sync::oneshot;
 
 use super::actors::Told;
@@ -112,9 +112,10 @@ impl World {
         self.unclear();
         self.host.unclear = 0;
         self.note(format_args!("ack {seq} of {number}, stood at {stood_at}"));
-        match follow::check_ack(seq, stood_at) {
-            Ok(()) => self.publish(),
-            Err(fault) => self.went_back(fault),
+        if seq > stood_at {
+            self.publish();
+        } else {
+            self.follow(&Input::Ack { seq, stood_at });
         }
     }
 
@@ -161,8 +162,8 @@ impl World {
     }
 
     /// What the publisher holds is let go with its host, so this is only for a host that stops by itself.
-    pub(super) fn went_back(&mut self, fault: follow::WentBack) {
+    pub(super) fn went_back(&mut self, fault: String) {
         self.note(format_args!("the host stops: {fault}"));
-        self.broken("the stream is followed", fault.to_string());
+        self.broken("the stream is followed", fault);
     }
 }

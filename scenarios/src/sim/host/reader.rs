@@ -1,10 +1,12 @@
 //! The shell of following, around the store's own [`coppice_store::follow`]: asks the simulated stream what the machine wants to know.
 
-use bytes::Bytes;
+use std::collections::BTreeMap;
+
 use coppice_messages::Digest;
 use coppice_store::{
     follow::{Follower, Input, Output},
     log::StreamPosition,
+    wire,
 };
 
 use crate::sim::{
@@ -20,8 +22,8 @@ const HEARTBEATS_MISSED: u64 = 1_500_000;
 /// The state of the shell.
 pub(super) struct Reader {
     follower: Follower,
-    /// The payload of the last message handed over, digested only when it must be compared.
-    last: Option<Bytes>,
+    /// Digests of what was handed over in this host's life; those of earlier lives are in the log.
+    handed: BTreeMap<u64, Digest>,
     /// The stream's last message when it was last asked.
     seen: u64,
     /// The stream's last message when it was first read.
@@ -32,8 +34,8 @@ pub(super) struct Reader {
 impl Reader {
     pub fn new(position: Option<StreamPosition>) -> Self {
         Self {
-            follower: Follower::new(position),
-            last: None,
+            follower: Follower::new(position, position.map(|_| 1)),
+            handed: BTreeMap::new(),
             seen: 0,
             target: None,
             beat: None,
@@ -58,13 +60,10 @@ impl World {
             return;
         }
         self.server.consumer = None;
-        if let Some(payload) = self.host.reader.last.take() {
-            self.host.reader.follower.set_digest(Digest::of(&payload));
-        }
         self.follow(&Input::Reconnected);
     }
 
-    fn follow(&mut self, input: &Input) {
+    pub(super) fn follow(&mut self, input: &Input) {
         let output = self.host.reader.follower.step(input);
         self.note(format_args!("follow {input:?} -> {output:?}"));
         match output {
@@ -78,10 +77,12 @@ impl World {
                 self.host.reader.seen = info.last;
                 self.answer(said);
             }
-            Output::AskMessage(seq) => {
-                let found = self.server.stream.get(seq);
-                let said = Input::AtPosition(found.map(|found| Digest::of(&found.payload)));
-                self.answer(said);
+            Output::Compare(seq) => {
+                let found = self.server.stream.get(seq).map(digest);
+                let known = self.host.reader.handed.get(&seq).copied();
+                let known = known.or_else(|| self.log.message(seq));
+                let agrees = found.is_some() && found == known;
+                self.answer(Input::Compared { seq, agrees });
             }
             Output::Read { from } => {
                 let seen = self.host.reader.seen;
@@ -91,7 +92,9 @@ impl World {
                 self.start_roots();
             }
             Output::Admit | Output::Ignore => {}
-            Output::Stop(fault) => self.went_back(fault),
+            Output::PutBack(loss) => self.went_back(loss.why.to_string()),
+            Output::MakeStream => self.went_back("there is no stream".to_owned()),
+            Output::Stop(fault) => self.went_back(fault.to_string()),
         }
     }
 
@@ -150,8 +153,13 @@ impl World {
                 return;
             }
         }
-        self.host.reader.last = Some(message.payload.clone());
+        self.host.reader.handed.insert(seq, digest(&message));
         let created = self.host.reader.follower.created().unwrap_or_default();
         self.arrived(seq, created, message);
     }
+}
+
+/// By what a message is known again.
+fn digest(message: &Message) -> Digest {
+    wire::message_digest(Some(message.lane), &message.payload)
 }
