@@ -171,6 +171,7 @@ pub enum SchemaKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum NewKind {
     Topology,
+    Contract,
     Tool,
     Scenario,
 }

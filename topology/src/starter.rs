@@ -7,6 +7,8 @@ use coppice_messages::ids::{InvalidId, NodeName};
 pub enum Starter {
     /// A topology of the user's own.
     Topology,
+    /// A contract for topologies and tools of the user's own.
+    Contract,
     /// A tool of the user's own.
     Tool,
     /// A scenario over a topology of the library.
@@ -15,13 +17,14 @@ pub enum Starter {
 
 impl Starter {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Topology, Self::Tool, Self::Scenario];
+    pub const ALL: [Self; 4] = [Self::Topology, Self::Contract, Self::Tool, Self::Scenario];
 
     /// Its name on the command line.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
             Self::Topology => "topology",
+            Self::Contract => "contract",
             Self::Tool => "tool",
             Self::Scenario => "scenario",
         }
@@ -32,6 +35,7 @@ impl Starter {
     pub fn path(self, name: &str) -> String {
         match self {
             Self::Topology => format!("topologies/{name}.yaml"),
+            Self::Contract => format!("contracts/{name}.yaml"),
             Self::Tool => format!("tools/{name}.yaml"),
             Self::Scenario => format!("scenarios/{name}.yaml"),
         }
@@ -49,6 +53,7 @@ impl Starter {
         })?;
         let text = match self {
             Self::Topology => include_str!("starter/topology.yaml"),
+            Self::Contract => include_str!("starter/contract.yaml"),
             Self::Tool => include_str!("starter/tool.yaml"),
             Self::Scenario => include_str!("starter/scenario.yaml"),
         };
@@ -68,7 +73,7 @@ impl std::str::FromStr for Starter {
 
 /// A word that is no kind to begin with.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{given:?} cannot be begun: one of topology, tool, scenario")]
+#[error("{given:?} cannot be begun: one of topology, contract, tool, scenario")]
 pub struct UnknownStarter {
     /// What was given.
     pub given: String,

@@ -90,6 +90,7 @@ pub fn schema(args: &SchemaArgs) -> Result<(), Failure> {
 pub fn new(args: &NewArgs, json: bool) -> Result<(), Failure> {
     let starter = match args.kind {
         NewKind::Topology => Starter::Topology,
+        NewKind::Contract => Starter::Contract,
         NewKind::Tool => Starter::Tool,
         NewKind::Scenario => Starter::Scenario,
     };

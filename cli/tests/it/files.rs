@@ -7,7 +7,7 @@ use crate::support::{Place, text};
 #[test]
 fn every_starter_passes_the_check_and_the_scenario_holds() {
     let place = Place::new();
-    for kind in ["topology", "tool", "scenario"] {
+    for kind in ["topology", "contract", "tool", "scenario"] {
         let file = place.run(&["new", kind, "mine"]);
         place.run(&["check", file.good().trim()]).good();
         let again = place.run(&["new", kind, "mine"]);

@@ -59,6 +59,7 @@ fn every_file_of_the_library_meets_its_schema() {
 fn every_starter_passes_the_check_and_meets_its_schema() {
     for (starter, kind) in [
         (Starter::Topology, Kind::Topology),
+        (Starter::Contract, Kind::Contract),
         (Starter::Tool, Kind::Tool),
         (Starter::Scenario, Kind::Scenario),
     ] {
@@ -69,6 +70,7 @@ fn every_starter_passes_the_check_and_meets_its_schema() {
         let checked = checked.unwrap_or_else(|faults| panic!("{faults}"));
         let expected = match starter {
             Starter::Topology => FileKind::Topology,
+            Starter::Contract => FileKind::Contract,
             Starter::Tool => FileKind::Tool,
             Starter::Scenario => FileKind::Scenario,
         };
