@@ -1,6 +1,6 @@
 //! A tool's contract by itself: that an unclear outcome of a write can be found out, and that its key is its own.
 
-use coppice_messages::Bytes;
+use coppice_messages::{Bytes, ids::NodeName};
 
 use super::schema::{self, properties};
 use crate::{
@@ -130,7 +130,7 @@ fn lookup(loaded: &Loaded<Tool>, faults: &mut Vec<Diagnostic>) {
     }
 }
 
-/// `{desk}`, `{arguments.NAME}`, and in a look-up `{key}`.
+/// At the beginning a base URL that the host is told, such as `{desk}`; behind it `{arguments.NAME}`, and in a look-up `{key}`.
 fn url(
     loaded: &Loaded<Tool>,
     path: &[&str],
@@ -152,16 +152,27 @@ fn url(
             Some(argument) => loaded
                 .at_value(path, format!("the tool has no argument {argument:?}"))
                 .help(suggestion(argument, &known)),
-            None if name == "desk" || (with_key && name == "key") => continue,
+            None if name == "key" && with_key => continue,
+            None if name != "key" && is_base(url, name) => continue,
             None => {
                 let key = if with_key { ", {key}" } else { "" };
                 loaded
                     .at_value(path, format!("{{{name}}} is not known in a url"))
-                    .help(format!("{{desk}}, {{arguments.NAME}}{key}"))
+                    .help(format!(
+                        "at its beginning a base URL such as {{desk}}; then {{arguments.NAME}}{key}"
+                    ))
             }
         };
         faults.push(fault);
     }
+}
+
+/// Whether the url begins with this name in braces, and it can be given to a host.
+fn is_base(url: &str, name: &str) -> bool {
+    let begins = url
+        .strip_prefix('{')
+        .is_some_and(|rest| rest.starts_with(name));
+    begins && name.parse::<NodeName>().is_ok()
 }
 
 fn pointers(loaded: &Loaded<Tool>, faults: &mut Vec<Diagnostic>) {
