@@ -216,9 +216,12 @@ pub enum BenchCommand {
 /// `coppice bench loop`
 #[derive(Debug, Clone, Args)]
 pub struct BenchLoopArgs {
-    /// Commits of one measurement, over all chains
-    #[arg(long, default_value_t = 20_000, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    /// Commits of one round, over all chains
+    #[arg(long, default_value_t = 10_000, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub commits: u32,
+    /// Rounds, the two sides in turns; the middle one counts
+    #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=99))]
+    pub rounds: u32,
     /// How many chains append at one time
     #[arg(long, value_delimiter = ',', default_values_t = [1_u32, 16, 64, 256], value_name = "N,N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub concurrency: Vec<u32>,
