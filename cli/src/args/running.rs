@@ -97,7 +97,7 @@ fn endpoint(given: &str) -> Result<(String, String), String> {
   coppice submit incident-comparison --input '{\"request_id\": \"r-1\", \"incidents\": [\"incident_104\"]}' --wait
   coppice submit mine.yaml --input input.json --key order-4711
 
-With the same key the same tree is met again: nothing is started twice.")]
+With the same key the same tree is met again: nothing is started twice. With --wait the exit code is 1 when it does not succeed.")]
 pub struct SubmitArgs {
     /// A topology of the library, or a file
     pub topology: String,

@@ -237,3 +237,16 @@ fn looking_while_the_host_is_away_does_not_keep_it_away() {
     }
     up.stop();
 }
+
+#[test]
+fn a_tree_that_does_not_succeed_says_why_and_ends_with_code_1() {
+    let place = Place::new();
+    let up = place.up();
+    let submit = ["submit", "incident-comparison", "--input", INPUT, "--wait"];
+    place.run(&submit).good();
+    // The second tree of one request files a second ticket, and its evidence wants one.
+    let said = place.run(&submit);
+    assert_eq!(said.code, 1, "{}{}", said.stdout, said.stderr);
+    assert!(said.stdout.contains(": failed"), "{}", said.stdout);
+    up.stop();
+}

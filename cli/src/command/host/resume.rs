@@ -1,14 +1,17 @@
 //! `coppice resume`: goes on with unfinished trees from what is recorded. What is recorded is never asked or done again.
 
 use coppice_actors::{
-    api::{ApiClient, ListRequest, RunStateFilter},
+    api::{ApiClient, Ended, ListRequest, RunStateFilter},
     host::HostOptions,
 };
 use coppice_messages::ids::{RunId, TenantId};
 use coppice_scenarios::runner::Hosted;
 use serde_json::json;
 
-use super::{endpoints, host_failed};
+use super::{
+    endpoints, host_failed,
+    submit::{said, succeeded},
+};
 use crate::{
     args::{Common, ResumeArgs},
     command::run::program,
@@ -84,22 +87,26 @@ async fn wait(
     for root in roots {
         eprintln!("going on with {root}");
         let view = client.wait_ended(tenant, root).await.map_err(failed)?;
-        let reason = view.ended.as_ref().map(|ended| ended.reason.to_string());
-        views.push((root.clone(), reason.unwrap_or_else(|| "open".to_owned())));
+        views.push((root.clone(), view.ended));
     }
     ended(&views, common)
 }
 
-fn ended(views: &[(RunId, String)], common: &Common) -> Result<(), Failure> {
+fn ended(views: &[(RunId, Option<Ended>)], common: &Common) -> Result<(), Failure> {
     if common.json {
-        let row = |(tree, reason): &(RunId, String)| json!({ "tree": tree, "reason": reason });
-        return out::json(&views.iter().map(row).collect::<Vec<_>>());
+        let row = |(tree, ended): &(RunId, Option<Ended>)| {
+            let reason = ended
+                .as_ref()
+                .map_or("open".to_owned(), |ended| ended.reason.to_string());
+            json!({ "tree": tree, "reason": reason })
+        };
+        out::json(&views.iter().map(row).collect::<Vec<_>>())?;
+    } else if views.is_empty() {
+        out::line("nothing is unfinished")?;
+    } else {
+        for (tree, ended) in views {
+            out::line(format!("{tree}: {}", said(ended.as_ref())))?;
+        }
     }
-    if views.is_empty() {
-        return out::line("nothing is unfinished");
-    }
-    for (tree, reason) in views {
-        out::line(format!("{tree}: {reason}"))?;
-    }
-    Ok(())
+    succeeded(views.iter().map(|(_, ended)| ended.as_ref()))
 }

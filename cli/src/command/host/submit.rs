@@ -5,6 +5,7 @@ use std::{fs, path::Path};
 use coppice_actors::api::{ApiClient, Ended, StartRequest};
 use coppice_messages::{
     Value,
+    event::run::Reason,
     ids::{ClientKey, TenantId},
 };
 use coppice_scenarios::library::{Shelf, Source};
@@ -53,17 +54,31 @@ pub async fn submit(args: &SubmitArgs, common: &Common) -> Result<(), Failure> {
         .await
         .map_err(failed)?;
     if common.json {
-        return out::json(&json!({ "started": started, "run": view }));
+        out::json(&json!({ "started": started, "run": view }))?;
+    } else {
+        out::line(format!("{}: {}", started.tree, said(view.ended.as_ref())))?;
     }
-    let ended = view.ended.as_ref();
-    out::line(format!(
-        "{}: {}",
-        started.tree,
-        ended.map_or("open".to_owned(), said)
-    ))
+    succeeded([view.ended.as_ref()])
 }
 
-fn said(ended: &Ended) -> String {
+/// Holds when each of them succeeded.
+pub(super) fn succeeded<'a>(
+    all: impl IntoIterator<Item = Option<&'a Ended>>,
+) -> Result<(), Failure> {
+    let mut all = all.into_iter();
+    let good = |ended: Option<&Ended>| ended.is_some_and(|it| it.reason == Reason::Succeeded);
+    if all.all(good) {
+        Ok(())
+    } else {
+        Err(Failure::NotHeld)
+    }
+}
+
+/// How a run ended, with its answer, or in its own words why.
+pub(super) fn said(ended: Option<&Ended>) -> String {
+    let Some(ended) = ended else {
+        return "open".to_owned();
+    };
     let answer = ended
         .answer
         .as_ref()
