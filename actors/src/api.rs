@@ -16,12 +16,12 @@ pub use self::{
     client::{Address, ApiClient, ClientError},
     feed::Feed,
     request::{
-        AuditRequest, EventFilter, GetRequest, ListRequest, RunStateFilter, StartRequest,
-        StatusRequest, TailRequest, TreeRequest, VerifyRequest,
+        AuditRequest, CancelRequest, EventFilter, GetRequest, ListRequest, RunStateFilter,
+        SignalRequest, StartRequest, StatusRequest, TailRequest, TreeRequest, VerifyRequest,
     },
     view::{
         AuditReport, Compared, Ended, EventView, Finding, Law, ListReply, RunRow, RunView, Started,
-        StatusReport, TailPage, VerifyReport,
+        StatusReport, TailPage, Told, VerifyReport,
     },
 };
 
@@ -44,11 +44,15 @@ pub enum Verb {
     Audit,
     /// [`StatusRequest`] → [`StatusReport`]
     Status,
+    /// [`CancelRequest`] → [`Told`]
+    Cancel,
+    /// [`SignalRequest`] → [`Told`]
+    Signal,
 }
 
 impl Verb {
     /// Every verb.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::Start,
         Self::Get,
         Self::List,
@@ -57,6 +61,8 @@ impl Verb {
         Self::Verify,
         Self::Audit,
         Self::Status,
+        Self::Cancel,
+        Self::Signal,
     ];
 
     /// The word in the subject.
@@ -71,6 +77,8 @@ impl Verb {
             Self::Verify => "verify",
             Self::Audit => "audit",
             Self::Status => "status",
+            Self::Cancel => "cancel",
+            Self::Signal => "signal",
         }
     }
 }

@@ -9,6 +9,7 @@ mod roots;
 mod serve;
 mod start;
 mod supervise;
+mod tell;
 
 use std::{path::PathBuf, sync::Arc};
 

@@ -62,3 +62,7 @@ pub const LAST_WORD_WAIT: Duration = Duration::from_secs(5);
 pub const RELEASES_KEPT: usize = 256;
 /// Blocked runs that the status names; the others it counts.
 pub const BLOCKED_NAMED: usize = 20;
+/// How often a run is told something before whoever asked is sent away to ask again.
+pub const TELL_TIMES: u32 = 5;
+/// Bytes of a signal's name and id, and of who cancels and why.
+pub const SIGNAL_TEXT_MAX: usize = 256;

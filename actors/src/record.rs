@@ -15,6 +15,9 @@ pub trait Record: Send + Sync {
     /// An effect that was intended in this host's life and has no outcome yet.
     fn open_effect(&self, tenant: &TenantId, run: &RunId, key: &EffectKey) -> Option<OpenEffect>;
 
+    /// Whether a cancel of the run or of an ancestor is recorded, and whose; unreadable counts as a refusal to send.
+    fn cancelled(&self, tenant: &TenantId, run: &RunId) -> Option<String>;
+
     /// A tenant's blob; none as well when it cannot be read.
     fn blob(&self, tenant: &TenantId, digest: &Digest) -> Option<Bytes>;
 
@@ -29,6 +32,13 @@ pub trait Record: Send + Sync {
 impl Record for Store {
     fn open_effect(&self, tenant: &TenantId, run: &RunId, key: &EffectKey) -> Option<OpenEffect> {
         Self::open_effect(self, tenant, run, key)
+    }
+
+    fn cancelled(&self, tenant: &TenantId, run: &RunId) -> Option<String> {
+        match Self::cancelled(self, tenant, run) {
+            Ok(cancelled) => cancelled.map(|run| format!("a cancel of {run} is recorded")),
+            Err(error) => Some(format!("whether it is cancelled cannot be read: {error}")),
+        }
     }
 
     fn blob(&self, tenant: &TenantId, digest: &Digest) -> Option<Bytes> {

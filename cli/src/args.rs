@@ -13,7 +13,10 @@ pub use self::{
     reading::{
         AuditArgs, EnvArgs, EventsArgs, LogCommand, LsArgs, RebuildArgs, ShowArgs, WatchArgs,
     },
-    running::{BusArgs, FaultsArgs, HostArgs, ResumeArgs, RunArgs, SubmitArgs, UpArgs},
+    running::{
+        BusArgs, CancelArgs, FaultsArgs, HostArgs, ResumeArgs, RunArgs, SignalArgs, SubmitArgs,
+        UpArgs,
+    },
     sim::{SimCommand, SimRunArgs},
 };
 
@@ -66,6 +69,10 @@ pub enum Command {
     Submit(SubmitArgs),
     /// Go on with unfinished trees from what is recorded, and wait for their end
     Resume(ResumeArgs),
+    /// Stop a run and everything below it
+    Cancel(CancelArgs),
+    /// Tell a run something that it waits for
+    Signal(SignalArgs),
     /// How the host is
     #[command(after_help = "Examples:
   coppice status

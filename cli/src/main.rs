@@ -82,6 +82,8 @@ async fn carry_out(cli: Cli) -> Result<(), Failure> {
         Command::Up(args) => command::host::up(args, common).await,
         Command::Submit(args) => command::host::submit(args, common).await,
         Command::Resume(args) => command::host::resume(args, common).await,
+        Command::Cancel(args) => command::host::cancel(args, common).await,
+        Command::Signal(args) => command::host::signal(args, common).await,
         Command::Status => command::look::status(common).await,
         Command::Ls(args) => command::look::ls(args, common).await,
         Command::Show(args) => command::look::show(args, common).await,

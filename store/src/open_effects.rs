@@ -4,7 +4,7 @@
 //! In memory only: after a restart the run's claim puts every open effect in doubt, so nothing from before it may be sent.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, HashSet},
     sync::{Arc, PoisonError, RwLock},
 };
 
@@ -39,11 +39,16 @@ type ByRun = HashMap<(TenantId, RunId), BTreeMap<EffectKey, OpenEffect>>;
 #[derive(Clone, Default)]
 pub(crate) struct OpenEffects {
     open: Arc<RwLock<ByRun>>,
+    /// Runs of which a cancel is recorded and no end.
+    cancelled: Arc<RwLock<HashSet<(TenantId, RunId)>>>,
 }
 
 /// Whether a commit with these kinds can change the index: only then its body is decoded.
 pub(crate) fn concerns<'a>(mut kinds: impl Iterator<Item = &'a str>) -> bool {
-    kinds.any(|kind| kind.starts_with("effect.") || kind == "run.claimed" || kind == "run.ended")
+    kinds.any(|kind| {
+        kind.starts_with("effect.")
+            || matches!(kind, "run.claimed" | "run.ended" | "run.cancel_requested")
+    })
 }
 
 impl OpenEffects {
@@ -61,6 +66,48 @@ impl OpenEffects {
         for (pos, commit) in commits {
             record_one(&mut open, *pos, commit);
         }
+    }
+
+    /// Withholds what a cancel forbids, before the cancel is on disk: early is always safe.
+    pub fn withhold(&self, commits: &[(u64, Commit)]) {
+        for (_, commit) in commits {
+            self.record_cancel(commit);
+        }
+    }
+
+    fn record_cancel(&self, commit: &Commit) {
+        let run = || (commit.tenant.clone(), commit.run.clone());
+        for entry in &commit.events {
+            match &entry.event {
+                Event::Run(run::Event::CancelRequested(_)) => self.cancelled_mut().insert(run()),
+                Event::Run(run::Event::Ended(_)) => self.cancelled_mut().remove(&run()),
+                _ => false,
+            };
+        }
+    }
+
+    fn cancelled_mut(&self) -> std::sync::RwLockWriteGuard<'_, HashSet<(TenantId, RunId)>> {
+        self.cancelled
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a cancel of this very run is recorded, and not its end.
+    pub fn is_cancelled(&self, tenant: &TenantId, run: &RunId) -> bool {
+        let cancelled = self
+            .cancelled
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
+        !cancelled.is_empty() && cancelled.contains(&(tenant.clone(), run.clone()))
+    }
+
+    /// Whether any cancel is under way.
+    pub fn any_cancelled(&self) -> bool {
+        !self
+            .cancelled
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .is_empty()
     }
 }
 

@@ -235,6 +235,7 @@ impl Recorder {
         if !shown.is_empty() {
             hooks.acked(&shown);
         }
+        self.audience.open_effects.withhold(&done.effects);
         done.write.commit().map_err(Halt::Write)?;
         if !shown.is_empty() {
             hooks.synced(&shown);

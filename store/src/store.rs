@@ -20,7 +20,7 @@ use crate::{
     fatal::{Fatal, FatalCell},
     faults::{FaultHooks, NoFaults},
     limits::{BLOB_BYTES_MAX, DRAIN_WAIT, STREAM_BYTES_MAX},
-    log::LogReader,
+    log::{LogReader, ReadError},
     nats_server::{GuardCommand, Role},
     open_effects::{OpenEffect, OpenEffects},
     publisher::{BlobError, Publisher, Waiter},
@@ -189,6 +189,22 @@ impl Store {
             .system
             .append(&inner.publisher, &inner.reader, tenant, fact)
             .await
+    }
+
+    /// The run or ancestor of it of which a cancel is recorded: nothing below may be sent any more.
+    ///
+    /// # Errors
+    /// The log cannot be read.
+    pub fn cancelled(&self, tenant: &TenantId, run: &RunId) -> Result<Option<RunId>, ReadError> {
+        let effects = &self.inner.open_effects;
+        let mut next = effects.any_cancelled().then(|| run.clone());
+        while let Some(run) = next {
+            if effects.is_cancelled(tenant, &run) {
+                return Ok(Some(run));
+            }
+            next = self.log().row(tenant, &run)?.and_then(|row| row.parent);
+        }
+        Ok(None)
     }
 
     /// An effect that was intended in this host's life and has no outcome yet.

@@ -10,9 +10,9 @@ use serde::{Serialize, de::DeserializeOwned};
 use tokio::sync::Mutex;
 
 use super::{
-    ApiError, AuditReport, AuditRequest, Code, EventFilter, Feed, GetRequest, ListReply,
-    ListRequest, Refused, RunView, StartRequest, Started, StatusReport, StatusRequest, TailPage,
-    TailRequest, TreeRequest, Verb, VerifyReport, VerifyRequest,
+    ApiError, AuditReport, AuditRequest, CancelRequest, Code, EventFilter, Feed, GetRequest,
+    ListReply, ListRequest, Refused, RunView, SignalRequest, StartRequest, Started, StatusReport,
+    StatusRequest, TailPage, TailRequest, Told, TreeRequest, Verb, VerifyReport, VerifyRequest,
 };
 use crate::{
     endpoint::{Access, Endpoint, EndpointError, OPERATOR},
@@ -259,6 +259,30 @@ impl ApiClient {
         self.ask(tenant, Verb::Audit, &request).await
     }
 
+    /// Stops a run and everything below it; back once that is recorded.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn cancel(
+        &self,
+        tenant: &TenantId,
+        request: &CancelRequest,
+    ) -> Result<Told, ClientError> {
+        self.ask(tenant, Verb::Cancel, request).await
+    }
+
+    /// Tells a run something that it may wait for; back once that is recorded.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn signal(
+        &self,
+        tenant: &TenantId,
+        request: &SignalRequest,
+    ) -> Result<Told, ClientError> {
+        self.ask(tenant, Verb::Signal, request).await
+    }
+
     /// How the host is.
     ///
     /// # Errors
@@ -387,9 +411,14 @@ impl ApiClient {
 fn wait_for(verb: Verb) -> std::time::Duration {
     match verb {
         Verb::Verify | Verb::Audit => ANSWER_WAIT * 30,
-        Verb::Start | Verb::Get | Verb::List | Verb::Tree | Verb::Tail | Verb::Status => {
-            ANSWER_WAIT
-        }
+        Verb::Start
+        | Verb::Get
+        | Verb::List
+        | Verb::Tree
+        | Verb::Tail
+        | Verb::Status
+        | Verb::Cancel
+        | Verb::Signal => ANSWER_WAIT,
     }
 }
 

@@ -109,6 +109,33 @@ pub struct ListRequest {
     pub limit: Option<u32>,
 }
 
+/// Stop a run and everything below it. Asking again changes nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CancelRequest {
+    /// Which.
+    pub run: RunId,
+    /// Why; recorded.
+    pub why: String,
+    /// Who asks: `user:NAME` or `workload:NAME`; recorded.
+    pub by: String,
+}
+
+/// Something that a wait of a run may be for. The same id again changes nothing.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SignalRequest {
+    /// Which run.
+    pub run: RunId,
+    /// Name of the signal.
+    pub name: String,
+    /// Its own id.
+    pub id: String,
+    /// What it says.
+    #[serde(default)]
+    pub value: Value,
+}
+
 /// The ownership tree.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

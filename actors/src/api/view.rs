@@ -284,3 +284,15 @@ pub struct StatusReport {
     /// Fsynced batches since the start.
     pub batches: u64,
 }
+
+/// What became of something that a run was told.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Told {
+    /// Which run.
+    pub run: RunId,
+    /// Whether it is recorded, now or since it was told first.
+    pub recorded: bool,
+    /// How the run had ended before it could take it in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<Reason>,
+}

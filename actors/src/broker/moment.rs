@@ -90,6 +90,9 @@ impl Moment {
     /// Whether the effect may leave now.
     pub(super) fn check(&self) -> Result<(), Withheld> {
         self.check_intent().map_err(Withheld::Withdrawn)?;
+        if let Some(why) = self.record.cancelled(&self.tenant, &self.run) {
+            return Err(Withheld::Withdrawn(why));
+        }
         let now = clock::now();
         if now >= self.deadline {
             let why = format!("the run's deadline, {}, has passed", self.deadline);

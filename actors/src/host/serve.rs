@@ -16,7 +16,7 @@ use ractor::ActorRef;
 use serde::{Serialize, de::DeserializeOwned};
 use tokio::{sync::oneshot, task::JoinHandle};
 
-use super::{HostError, VERSION, roots::RootsMessage, start};
+use super::{HostError, VERSION, roots::RootsMessage, start, tell};
 use crate::{
     api::{
         ApiError, Code, Compared, Finding, Law, Refused, StatusReport, StatusRequest, Verb,
@@ -116,6 +116,22 @@ impl Api {
             Verb::Status => {
                 let StatusRequest {} = read(payload)?;
                 json(&self.status())
+            }
+            Verb::Cancel => {
+                let tell = tell::Tell {
+                    services: &self.services,
+                    roots: &self.roots,
+                    tenant,
+                };
+                json(&tell.cancel(read(payload)?).await?)
+            }
+            Verb::Signal => {
+                let tell = tell::Tell {
+                    services: &self.services,
+                    roots: &self.roots,
+                    tenant,
+                };
+                json(&tell.signal(read(payload)?).await?)
             }
             Verb::Get => self.look(tenant, payload, Inspect::get).await,
             Verb::List => self.look(tenant, payload, Inspect::list).await,

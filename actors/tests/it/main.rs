@@ -15,4 +15,5 @@ mod recorder;
 mod sleep;
 mod supervision;
 mod support;
+mod telling;
 mod world;

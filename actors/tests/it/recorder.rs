@@ -24,6 +24,8 @@ pub struct Recorder {
     blobs: Mutex<BTreeMap<Digest, Vec<u8>>>,
     /// After so many looks the open intents are gone.
     looks_left: Mutex<Option<u32>>,
+    /// Whether a cancel of the run or of an ancestor is recorded.
+    cancelled: Mutex<Option<String>>,
 }
 
 impl Recorder {
@@ -54,6 +56,11 @@ impl Recorder {
         *self.looks_left.lock().unwrap() = Some(times);
     }
 
+    /// A cancel is recorded.
+    pub fn cancel(&self, whose: &str) {
+        *self.cancelled.lock().unwrap() = Some(whose.to_owned());
+    }
+
     pub fn forget(&self, blob: &Digest) {
         self.blobs.lock().unwrap().remove(blob);
     }
@@ -72,6 +79,10 @@ impl Record for Recorder {
         }
         let open = self.open.lock().unwrap().get(key).cloned();
         open.filter(|_| *run == crate::broker::run())
+    }
+
+    fn cancelled(&self, _: &TenantId, _: &RunId) -> Option<String> {
+        self.cancelled.lock().unwrap().clone()
     }
 
     fn blob(&self, _: &TenantId, digest: &Digest) -> Option<Bytes> {

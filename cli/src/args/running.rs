@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use coppice_actors::faults::Fault;
-use coppice_messages::ids::{ClientKey, TenantId, TreeId};
+use coppice_messages::ids::{ClientKey, RunId, TenantId, TreeId};
 
 /// Which NATS server.
 #[derive(Debug, Clone, Default, Args)]
@@ -116,6 +116,46 @@ pub struct SubmitArgs {
     /// Wait for its end
     #[arg(long)]
     pub wait: bool,
+}
+
+/// `coppice cancel`
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "Examples:
+  coppice cancel fan-out-join-7-a3487054b93d449c5594 --why 'the request was withdrawn'
+  coppice show TREE --kind 'run.cancel_*'      what became of everything below")]
+pub struct CancelArgs {
+    /// The run; everything below it is cancelled too
+    pub run: RunId,
+    /// Why; recorded
+    #[arg(long, default_value = "asked for on the command line")]
+    pub why: String,
+    /// Whose run it is
+    #[arg(long, value_name = "NAME")]
+    pub tenant: Option<TenantId>,
+    /// Wait until it has ended
+    #[arg(long)]
+    pub wait: bool,
+}
+
+/// `coppice signal`
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "Examples:
+  coppice signal wait-for-go-1-0c9d go --value '{\"incident\": \"incident_104\"}'
+  coppice signal RUN go --id order-17      the same id again changes nothing")]
+pub struct SignalArgs {
+    /// The run that waits for it, or will
+    pub run: RunId,
+    /// Name of the signal
+    pub name: String,
+    /// What it says, as JSON
+    #[arg(long, value_name = "JSON", default_value = "null")]
+    pub value: String,
+    /// Its own id: the same signal twice is one [default: derived from the time]
+    #[arg(long)]
+    pub id: Option<String>,
+    /// Whose run it is
+    #[arg(long, value_name = "NAME")]
+    pub tenant: Option<TenantId>,
 }
 
 /// `coppice resume`

@@ -2,6 +2,7 @@
 
 mod resume;
 mod submit;
+mod tell;
 mod up;
 
 use std::{collections::BTreeMap, path::Path};
@@ -11,7 +12,12 @@ use coppice_scenarios::{
     runner::{DeskProcess, DeskProcessError, HostedError, can_be_used, desk_directory},
 };
 
-pub use self::{resume::resume, submit::submit, up::up};
+pub use self::{
+    resume::resume,
+    submit::submit,
+    tell::{cancel, signal},
+    up::up,
+};
 use crate::{
     failure::{Failure, Problem},
     memo::Memo,

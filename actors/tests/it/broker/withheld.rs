@@ -51,6 +51,12 @@ async fn what_the_log_does_not_show_as_open_is_withdrawn() {
 }
 
 #[tokio::test]
+async fn nothing_leaves_once_a_cancel_of_the_run_or_of_an_ancestor_is_recorded() {
+    let why = withdrawn(|_, recorder| recorder.cancel("a cancel of root-1 is recorded")).await;
+    assert_eq!(why, "a cancel of root-1 is recorded");
+}
+
+#[tokio::test]
 async fn an_intent_that_differs_from_the_open_one_is_withdrawn() {
     let differs = |what| format!("the open intent in the log has another {what} than this one");
     let why = withdrawn(|request, _| request.epoch = 2).await;

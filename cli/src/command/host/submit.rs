@@ -31,10 +31,8 @@ pub async fn submit(args: &SubmitArgs, common: &Common) -> Result<(), Failure> {
         Some(key) => key.clone(),
         None => new_key()?,
     };
-    let user = std::env::var("USER").ok().filter(|user| !user.is_empty());
-    let principal = format!("user:{}", user.as_deref().unwrap_or("local"));
     let mut request =
-        StartRequest::new(key, &bundle, input, principal).map_err(|error| refused(&error))?;
+        StartRequest::new(key, &bundle, input, principal()).map_err(|error| refused(&error))?;
     request.labels = args.labels.iter().cloned().collect();
     let started = client.start(&tenant, &request).await.map_err(failed)?;
     if !args.wait {
@@ -59,6 +57,12 @@ pub async fn submit(args: &SubmitArgs, common: &Common) -> Result<(), Failure> {
         out::line(format!("{}: {}", started.tree, said(view.ended.as_ref())))?;
     }
     succeeded([view.ended.as_ref()])
+}
+
+/// Who gives the command.
+pub(super) fn principal() -> String {
+    let user = std::env::var("USER").ok().filter(|user| !user.is_empty());
+    format!("user:{}", user.as_deref().unwrap_or("local"))
 }
 
 /// Holds when each of them succeeded.
@@ -116,7 +120,7 @@ fn input(given: &str) -> Result<Value, Failure> {
 }
 
 /// The host that is up: that of the data directory, else of whatever was started last.
-async fn host(given: Option<&Path>) -> Result<ApiClient, Failure> {
+pub(super) async fn host(given: Option<&Path>) -> Result<ApiClient, Failure> {
     let own = data::of_up(given);
     if let Some(client) = alive(&own).await {
         return Ok(client);

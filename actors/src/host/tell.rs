@@ -1,0 +1,142 @@
+//! Telling a run something from outside: woken if it sleeps, asked again if its actor dies meanwhile, answered once it is recorded.
+
+use std::sync::Arc;
+
+use coppice_kernel::Command;
+use coppice_messages::{
+    Commit, Event, Payload,
+    event::{
+        callback::{self, Signal},
+        run::{self, CancelRequested},
+    },
+    ids::TenantId,
+};
+use coppice_store::clock;
+use ractor::ActorRef;
+use tokio::sync::oneshot;
+
+use super::roots::RootsMessage;
+use crate::{
+    api::{ApiError, CancelRequest, Code, SignalRequest, Told},
+    limits::{ASK_AGAIN_FIRST, ASK_AGAIN_LONGEST, LIVE_WAIT, SIGNAL_TEXT_MAX, TELL_TIMES},
+    run::Message,
+    services::{Key, Services},
+    sleep::Wake,
+};
+
+/// Who is told, and through whom.
+pub(super) struct Tell<'a> {
+    pub services: &'a Arc<Services>,
+    pub roots: &'a ActorRef<RootsMessage>,
+    pub tenant: TenantId,
+}
+
+impl Tell<'_> {
+    /// Stops a run and everything below it.
+    pub async fn cancel(self, request: CancelRequest) -> Result<Told, ApiError> {
+        short("by", &request.by)?;
+        short("why", &request.why)?;
+        let requested = CancelRequested {
+            by: request.by,
+            why: request.why,
+            from: None,
+        };
+        let key = (self.tenant.clone(), request.run);
+        let shows = |event: &Event| matches!(event, Event::Run(run::Event::CancelRequested(_)));
+        self.tell(key, &Command::Cancel(requested), &shows).await
+    }
+
+    /// Tells a run something that it may wait for.
+    pub async fn signal(self, request: SignalRequest) -> Result<Told, ApiError> {
+        short("name", &request.name)?;
+        short("id", &request.id)?;
+        let (value, blob) = Payload::of(request.value);
+        if blob.is_some() {
+            let message = "the value of a signal is larger than an event may carry";
+            return Err(ApiError::new(Code::TooLarge, message));
+        }
+        let key = (self.tenant.clone(), request.run);
+        let id = request.id.clone();
+        let signal = Signal {
+            name: request.name,
+            id: request.id,
+            value,
+        };
+        let shows = move |event: &Event| matches!(event, Event::Callback(callback::Event::Signal(signal)) if signal.id == id);
+        self.tell(key, &Command::Signal(signal), &shows).await
+    }
+
+    async fn tell(
+        &self,
+        key: Key,
+        command: &Command,
+        shows: &(dyn Fn(&Event) -> bool + Sync),
+    ) -> Result<Told, ApiError> {
+        for attempt in 0..TELL_TIMES {
+            let row = self.services.store.log().row(&key.0, &key.1)?;
+            let Some(row) = row else {
+                let message = format!("there is no run {} of tenant {}", key.1, key.0);
+                return Err(ApiError::new(Code::UnknownRun, message));
+            };
+            let recorded = self.is_recorded(&key, shows)?;
+            let ended = row.ended.map(|end| end.reason);
+            if recorded || ended.is_some() {
+                return Ok(Told {
+                    run: key.1,
+                    recorded,
+                    ended: ended.filter(|_| !recorded),
+                });
+            }
+            self.wake(&key).await;
+            if !self.say(&key, command).await {
+                clock::pause(clock::backoff(attempt, ASK_AGAIN_FIRST, ASK_AGAIN_LONGEST)).await;
+            }
+        }
+        let message = format!(
+            "the run {} does not take it: see coppice status, and ask again",
+            key.1
+        );
+        Err(ApiError::new(Code::Busy, message))
+    }
+
+    async fn wake(&self, key: &Key) {
+        if let Wake::Root(root) = self.services.wake(key).await {
+            // A supervisor that is gone ends the host; the next one is asked again.
+            let _ = self.roots.cast(RootsMessage::Woken(root));
+        }
+    }
+
+    /// Whether the run's actor has decided about it, and recorded what came of that.
+    async fn say(&self, key: &Key, command: &Command) -> bool {
+        let Some(actor) = self.services.awake.get(key) else {
+            return false;
+        };
+        let (tell, told) = oneshot::channel();
+        let said = actor.cast(Message::Told(command.clone())).is_ok()
+            && actor.cast(Message::Hash(tell)).is_ok();
+        said && matches!(tokio::time::timeout(LIVE_WAIT, told).await, Ok(Ok(_)))
+    }
+
+    fn is_recorded(&self, key: &Key, shows: &dyn Fn(&Event) -> bool) -> Result<bool, ApiError> {
+        for recorded in self.services.store.log().chain(&key.0, &key.1) {
+            let recorded = recorded?;
+            let commit = Commit::decode(&recorded.bytes)
+                .map_err(|error| ApiError::new(Code::LogUnreadable, error.to_string()))?;
+            if commit.events.iter().any(|entry| shows(&entry.event)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+fn short(what: &str, text: &str) -> Result<(), ApiError> {
+    if !text.is_empty() && text.len() <= SIGNAL_TEXT_MAX {
+        return Ok(());
+    }
+    let message = format!(
+        "{what} must have 1 to {SIGNAL_TEXT_MAX} bytes, it has {}",
+        text.len()
+    );
+    Err(ApiError::new(Code::InvalidRequest, message))
+}

@@ -1,0 +1,75 @@
+//! `coppice cancel`, `coppice signal`: telling a run something through the host that is up.
+
+use coppice_actors::api::{CancelRequest, SignalRequest, Told};
+use coppice_messages::{Value, ids::TenantId};
+use coppice_store::clock;
+
+use super::submit::{host, principal};
+use crate::{
+    args::{CancelArgs, Common, SignalArgs},
+    failure::{Failure, Problem},
+    out,
+    reach::failed,
+};
+
+/// `coppice cancel`
+pub async fn cancel(args: &CancelArgs, common: &Common) -> Result<(), Failure> {
+    let client = host(common.data.as_deref()).await?;
+    let tenant = args.tenant.clone().unwrap_or_else(TenantId::default_tenant);
+    let request = CancelRequest {
+        run: args.run.clone(),
+        why: args.why.clone(),
+        by: principal(),
+    };
+    let told = client.cancel(&tenant, &request).await.map_err(failed)?;
+    if args.wait && told.recorded {
+        let view = client
+            .wait_ended(&tenant, &args.run)
+            .await
+            .map_err(failed)?;
+        let reason = view.ended.map(|ended| ended.reason);
+        if !common.json {
+            return out::line(format!(
+                "{}: {}",
+                args.run,
+                reason.map_or("open".to_owned(), |reason| reason.to_string())
+            ));
+        }
+    }
+    answer(&told, common, "is cancelled, and everything below it")
+}
+
+/// `coppice signal`
+pub async fn signal(args: &SignalArgs, common: &Common) -> Result<(), Failure> {
+    let value = Value::parse(args.value.as_bytes()).map_err(|error| {
+        let cause = Problem::of(&error);
+        Failure::input(format!("--value is not usable JSON: {}", cause.message))
+    })?;
+    let client = host(common.data.as_deref()).await?;
+    let tenant = args.tenant.clone().unwrap_or_else(TenantId::default_tenant);
+    let id = args
+        .id
+        .clone()
+        .unwrap_or_else(|| format!("cli-{}", clock::now().0));
+    let request = SignalRequest {
+        run: args.run.clone(),
+        name: args.name.clone(),
+        id,
+        value,
+    };
+    let told = client.signal(&tenant, &request).await.map_err(failed)?;
+    answer(&told, common, "has the signal")
+}
+
+fn answer(told: &Told, common: &Common, what: &str) -> Result<(), Failure> {
+    if common.json {
+        return out::json(told);
+    }
+    match told.ended {
+        Some(reason) => out::line(format!(
+            "{} had ended before ({reason}): nothing is changed",
+            told.run
+        )),
+        None => out::line(format!("{} {what}", told.run)),
+    }
+}
