@@ -3,6 +3,8 @@
 //!     <data>/lock      held by the process that owns the directory; holds its process id
 //!     <data>/format    version of the layout
 //!     <data>/log/      the fjall log
+//!     <data>/log.mark  how far the log had come
+//!     <data>/log.set-aside-<time>/  a log that did not open or was shorter than its mark
 //!     <data>/nats/     the private nats-server: configuration, credentials, store
 
 use std::{
@@ -11,6 +13,8 @@ use std::{
     os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
 };
+
+use coppice_messages::Timestamp;
 
 use crate::limits::FORMAT;
 
@@ -175,6 +179,18 @@ impl DataDir {
     #[must_use]
     pub fn log(&self) -> PathBuf {
         self.root.join("log")
+    }
+
+    /// Where the log's high-water mark lies.
+    #[must_use]
+    pub fn mark(&self) -> PathBuf {
+        self.root.join("log.mark")
+    }
+
+    /// Where a log that cannot be used is kept.
+    #[must_use]
+    pub fn set_aside(&self, at: Timestamp) -> PathBuf {
+        self.root.join(format!("log.set-aside-{}", at.0))
     }
 
     /// Where the private nats-server lies.

@@ -35,6 +35,16 @@ pub enum Fatal {
     /// The stream lost messages that were never read.
     #[error(transparent)]
     StreamTrimmed(Trimmed),
+    /// The log was read again from the stream, and the stream does not have everything either.
+    #[error(
+        "positions {first} to {last} are in neither log nor stream: restore a backup that has them (coppice restore)"
+    )]
+    InNeither {
+        /// The first position that is missing.
+        first: u64,
+        /// The last.
+        last: u64,
+    },
     /// A part of the store ended that never should.
     #[error("the {part} of the store ended unexpectedly")]
     PartEnded {

@@ -14,6 +14,7 @@ mod faults;
 pub mod follow;
 pub mod limits;
 pub mod log;
+pub mod mark;
 pub mod nats_server;
 mod open_effects;
 mod publisher;

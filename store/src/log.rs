@@ -4,6 +4,7 @@
 
 pub(crate) mod blobs;
 pub(crate) mod commits;
+pub(crate) mod heal;
 pub(crate) mod key;
 pub(crate) mod messages;
 pub(crate) mod meta;
@@ -48,6 +49,17 @@ pub enum OpenLogError {
         /// What fjall says.
         #[source]
         source: fjall::Error,
+    },
+    /// It cannot be used, and cannot be put out of the way.
+    #[error(
+        "the log at {path} cannot be used, and cannot be renamed either: look at the rights of its directory"
+    )]
+    SetAside {
+        /// Where.
+        path: PathBuf,
+        /// What the system says.
+        #[source]
+        source: io::Error,
     },
     /// What it says about itself cannot be read.
     #[error("the log at {path} cannot be read")]
@@ -164,12 +176,16 @@ impl Log {
         let path = directory.log();
         let tables =
             Tables::open(&path).map_err(|source| OpenLogError::Database { path, source })?;
-        Ok(Self {
+        Ok(Self::of(directory, tables))
+    }
+
+    pub(crate) fn of(directory: DataDir, tables: Tables) -> Self {
+        Self {
             directory,
             reader: LogReader {
                 tables: Arc::new(tables),
             },
-        })
+        }
     }
 
     /// What it holds.
@@ -360,6 +376,10 @@ impl LogReader {
     pub fn commit_at_position(&self, pos: u64) -> Result<Option<Positioned>, ReadError> {
         let found = self.commits_from(pos).next().transpose()?;
         Ok(found.filter(|commit| commit.pos == pos))
+    }
+
+    pub(crate) fn total(&self) -> Result<meta::Total, ReadError> {
+        meta::total(&self.tables.meta)
     }
 
     /// Refused commits that are kept, oldest first.

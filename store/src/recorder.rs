@@ -25,7 +25,11 @@ use crate::{
     faults::FaultHooks,
     follow::Loss,
     limits::{BATCH_BYTES_MAX, BATCH_COMMITS_MAX},
-    log::{self, ReadError, StreamPosition, Tables, messages, meta, positions, quarantine},
+    log::{
+        self, ReadError, StreamPosition, Tables, messages,
+        meta::{self, Total},
+        positions, quarantine,
+    },
     open_effects::OpenEffects,
     publisher::Publisher,
 };
@@ -57,6 +61,8 @@ pub(crate) struct Progress {
     pub quarantined: u64,
     /// Batches written, each with one fsync.
     pub batches: u64,
+    /// The log's account of itself.
+    pub total: Total,
 }
 
 /// What the recorder tells, and whom.
@@ -99,6 +105,7 @@ impl Recorder {
             pos: positions::last(&tables.positions)?,
             quarantined: quarantine::count(&tables.quarantine)?,
             batches: 0,
+            total: meta::total(&tables.meta)?,
         };
         audience.progress.send_replace(progress);
         audience.publisher.recorder_read(progress.stream);
@@ -177,6 +184,9 @@ impl Recorder {
         if self.lost {
             meta::put_lost(&mut write, &tables.meta, &lost)?;
         }
+        let mut total = self.audience.progress.borrow().total;
+        total.writes += 1;
+        meta::put_total(&mut write, &tables.meta, &total)?;
         write.commit().map_err(Halt::Write)?;
         tracing::warn!(
             why = %loss.why,
@@ -187,9 +197,10 @@ impl Recorder {
         );
         self.audience.publisher.refill(lost);
         self.audience.publisher.recorder_read(loss.after);
-        self.audience
-            .progress
-            .send_modify(|progress| progress.stream = loss.after);
+        self.audience.progress.send_modify(|progress| {
+            progress.stream = loss.after;
+            progress.total = total;
+        });
         Ok(())
     }
 

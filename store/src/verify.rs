@@ -67,6 +67,11 @@ pub enum Damage {
     MissingPosition,
     /// No commit, or one that knows another position, lies at this position.
     OtherPosition,
+    /// The log ends before the last position that was written.
+    Ends {
+        /// The last position that was written.
+        recorded: u64,
+    },
     /// A blob is incomplete, or its bytes do not have its digest.
     Blob(Digest),
 }
@@ -98,6 +103,10 @@ impl fmt::Display for Fault {
             Damage::OtherPosition => {
                 f.write_str("the commit that should have this position is missing or has another")
             }
+            Damage::Ends { recorded } => write!(
+                f,
+                "the log ends before it, although {recorded} positions were recorded"
+            ),
             Damage::Blob(digest) => write!(f, "the blob {digest} is damaged or incomplete"),
         }
     }
@@ -241,6 +250,16 @@ fn order(reader: &LogReader, found: &mut Verified) -> Result<(), ReadError> {
                 damage: Damage::OtherPosition,
             });
         }
+    }
+    let recorded = reader.total()?.pos;
+    if expected <= recorded {
+        found.faults.push(Fault {
+            tenant: None,
+            run: None,
+            seq: None,
+            pos: Some(expected),
+            damage: Damage::Ends { recorded },
+        });
     }
     Ok(())
 }

@@ -9,6 +9,38 @@ use crate::ranges::Ranges;
 
 const STREAM: &str = "stream";
 const LOST: &str = "lost";
+const TOTAL: &str = "total";
+
+/// The log's account of all that was ever written to it; compared with its high-water mark (`mark.rs`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(crate) struct Total {
+    /// The last position.
+    pub pos: u64,
+    /// Writes.
+    pub writes: u64,
+    /// The sum of the hashes of all commits.
+    pub sum: Digest,
+}
+
+/// Writes the account; belongs in every batch.
+pub(crate) fn put_total(
+    batch: &mut WriteBatch,
+    meta: &Keyspace,
+    total: &Total,
+) -> Result<(), ReadError> {
+    let value = rmp_serde::to_vec_named(total)
+        .map_err(|_| ReadError::unreadable("the log's account of itself"))?;
+    batch.insert(meta, TOTAL, value);
+    Ok(())
+}
+
+/// The account.
+pub(crate) fn total(meta: &Keyspace) -> Result<Total, ReadError> {
+    let Some(value) = meta.get(TOTAL)? else {
+        return Ok(Total::default());
+    };
+    rmp_serde::from_slice(&value).map_err(|_| ReadError::unreadable("the log's account of itself"))
+}
 
 /// The last message of the stream whose commits are in the log, and how to know it again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

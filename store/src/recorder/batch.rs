@@ -22,7 +22,7 @@ use crate::{
         Quarantined, ReadError, Row, RowEnd, StreamPosition, Tables, commits, messages, meta,
         positions, quarantine, rows,
     },
-    open_effects,
+    mark, open_effects,
     publisher::{Publisher, Verdict, refill::Refill},
     ranges::Ranges,
     subjects::{self, Lane},
@@ -314,6 +314,9 @@ impl<'a> Batch<'a> {
         let pos = self.done.progress.pos;
         head.pos = pos;
         let hash = head.hash;
+        let total = &mut self.done.progress.total;
+        total.pos = pos;
+        total.sum = mark::plus(&total.sum, &hash);
         let write = &mut self.done.write;
         let place = (&header.tenant, &header.run, header.seq);
         let commit_key = commits::put(write, &tables.commits, place, (pos, &hash), &bytes)?;
@@ -445,6 +448,8 @@ impl<'a> Batch<'a> {
             rows::put(write, &tables.rows, row)?;
         }
         meta::put_stream(write, &tables.meta, position)?;
+        self.done.progress.total.writes += 1;
+        meta::put_total(write, &tables.meta, &self.done.progress.total)?;
         if self.lost {
             if self.publisher.refilling() == 0 {
                 self.done.has_everything = true;

@@ -17,7 +17,11 @@ use crate::{
     fatal::{Fatal, FatalCell},
     follow::Follower,
     limits::{ARRIVALS_MAX, DRAIN_WAIT},
-    log::{Log, OpenLogError, ReadError},
+    log::{
+        Log, OpenLogError, ReadError,
+        heal::{self, Healing},
+    },
+    mark,
     nats_server::{ManagedServer, Role, RoleCredentials, ServerError},
     open_effects::OpenEffects,
     publisher::Publisher,
@@ -64,6 +68,9 @@ pub(super) struct Parts {
     recorder: thread::JoinHandle<()>,
     feed: Option<JoinHandle<()>>,
     server: Option<ManagedServer>,
+    progress: watch::Receiver<Progress>,
+    /// Keeps the mark, once the log is known to have what its mark says.
+    marks: Option<JoinHandle<()>>,
     // Released last: as long as anything of this store runs, no other may open the directory.
     log: Log,
 }
@@ -71,6 +78,15 @@ pub(super) struct Parts {
 impl Parts {
     pub fn server(&self) -> Option<&ManagedServer> {
         self.server.as_ref()
+    }
+
+    fn begin_marking(&mut self) {
+        let path = self.log.directory().mark();
+        self.marks = Some(tokio::spawn(mark::keep(
+            path,
+            self.progress.clone(),
+            self.closing.subscribe(),
+        )));
     }
 
     pub async fn close(self, publisher: &Publisher) {
@@ -92,6 +108,14 @@ impl Parts {
         }
         if let Some(server) = self.server {
             server.stop().await;
+        }
+        if let Some(marks) = self.marks {
+            // Waited for, so that it does not write after what is written here.
+            join(marks).await;
+            let total = self.progress.borrow().total;
+            if let Err(error) = mark::write(&self.log.directory().mark(), &total) {
+                tracing::warn!(%error, "the log's high-water mark cannot be written");
+            }
         }
         drop(self.log);
     }
@@ -199,6 +223,7 @@ struct Started {
     dropped: Dropped,
     progress: watch::Receiver<Progress>,
     target: watch::Receiver<Option<u64>>,
+    healing: Option<Healing>,
     fatal: FatalCell,
 }
 
@@ -217,7 +242,7 @@ async fn start(
         (None, None)
     };
     let dropped = feed.as_ref().map(Feed::dropped).unwrap_or_default();
-    let log = Log::open_in(directory)?;
+    let (log, healing) = heal::open(directory)?;
     let reader = log.reader();
     let follower = Follower::new(reader.stream_position()?, reader.first_message()?);
     let fatal = FatalCell::new();
@@ -267,6 +292,8 @@ async fn start(
         recorder,
         feed: feed_task,
         server: None,
+        progress: progress.clone(),
+        marks: None,
         log,
     };
     Ok(Started {
@@ -278,6 +305,7 @@ async fn start(
         dropped,
         progress,
         target,
+        healing,
         fatal,
     })
 }
@@ -299,12 +327,20 @@ impl Started {
             }),
             fatal = self.fatal.wait() => Some(fatal),
         };
-        match fault {
-            None => Ok(self),
-            Some(fatal) => {
-                self.parts.close(&self.publisher).await;
-                Err(OpenError::Fatal(fatal))
-            }
+        let missing = self
+            .healing
+            .as_ref()
+            .filter(|_| fault.is_none())
+            .and_then(|healing| healing.missing(&self.parts.log.reader()));
+        let missing = missing.map(|(first, last)| Fatal::InNeither { first, last });
+        let Some(fatal) = fault.or(missing) else {
+            self.parts.begin_marking();
+            return Ok(self);
+        };
+        self.parts.close(&self.publisher).await;
+        if let Some(healing) = self.healing {
+            healing.undo();
         }
+        Err(OpenError::Fatal(fatal))
     }
 }

@@ -5,6 +5,7 @@ mod blobs;
 mod bus;
 mod directory;
 mod feed;
+mod healing;
 mod hooks;
 mod open_effects;
 mod recording;

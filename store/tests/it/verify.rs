@@ -139,6 +139,28 @@ async fn a_removed_last_commit_is_found() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_last_commit_that_was_removed_with_its_position_is_found() {
+    let data = tempfile::tempdir().expect("a directory");
+    let commits = recorded(data.path()).await;
+    {
+        let db = Database::builder(data.path().join("log"))
+            .open()
+            .expect("opens");
+        let table = |name| {
+            db.keyspace(name, KeyspaceCreateOptions::default)
+                .expect("opens")
+        };
+        table("commits").remove(key(&commits[5])).expect("removed");
+        let pos = 6_u64.to_be_bytes();
+        table("positions").remove(pos).expect("removed");
+    }
+    let log = Log::open(data.path()).expect("opens");
+    let found = verify::log(&log.reader()).expect("readable").faults;
+    let found: Vec<_> = found.into_iter().map(|f| (f.pos, f.damage)).collect();
+    assert_eq!(found, [(Some(6), Damage::Ends { recorded: 6 })]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_swapped_pair_is_found() {
     let data = tempfile::tempdir().expect("a directory");
     let found = faults(data.path(), |table, commits| {

@@ -1,0 +1,115 @@
+//! Opening the log of a host: one that does not open, or is shorter than its high-water mark, is set aside and read again from the stream.
+
+use std::{
+    fs, io,
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::PathBuf,
+};
+
+use super::{Log, LogReader, OpenLogError, Tables, meta::Total};
+use crate::{clock, data_dir::DataDir, mark};
+
+/// A log that is being read again from the stream.
+pub(crate) struct Healing {
+    /// Where the log lies that could not be used, if there was one.
+    aside: Option<PathBuf>,
+    log: PathBuf,
+    mark: Total,
+}
+
+/// Opens the log, or begins a new one in its place.
+pub(crate) fn open(directory: DataDir) -> Result<(Log, Option<Healing>), OpenLogError> {
+    let mark = mark::read(&directory.mark());
+    let path = directory.log();
+    if !path.exists() {
+        let log = Log::open_in(directory)?;
+        let healing = mark.map(|mark| Healing {
+            aside: None,
+            log: path,
+            mark,
+        });
+        return Ok((log, healing));
+    }
+    // fjall asserts what it reads of its own files; a flipped bit must not be a panic of the host.
+    let opened = catch_unwind(AssertUnwindSafe(|| Tables::open(&path)));
+    let why = match opened {
+        Ok(Ok(tables)) => {
+            let log = Log::of(directory, tables);
+            let Some(mark) = mark else {
+                return Ok((log, None));
+            };
+            match mark::compare(&log.reader, &mark) {
+                Ok(Ok(())) => return Ok((log, None)),
+                Ok(Err(shorter)) => (log.directory, shorter.to_string()),
+                Err(error) => (log.directory, format!("it cannot be read: {error}")),
+            }
+        }
+        // Space, rights or a lock are no damage: the log is as good as it was.
+        Ok(Err(source)) if is_of_the_system(&source) => {
+            return Err(OpenLogError::Database { path, source });
+        }
+        Ok(Err(source)) => (directory, format!("it does not open: {source}")),
+        Err(_) => (directory, "it does not open".to_owned()),
+    };
+    let (directory, why) = why;
+    let aside = directory.set_aside(clock::now());
+    fs::rename(&path, &aside).map_err(|source| OpenLogError::SetAside {
+        path: path.clone(),
+        source,
+    })?;
+    tracing::error!(
+        why,
+        aside = %aside.display(),
+        "the log is set aside and read again from the stream"
+    );
+    let log = Log::open_in(directory)?;
+    let mark = mark.unwrap_or_default();
+    Ok((
+        log,
+        Some(Healing {
+            aside: Some(aside),
+            log: path,
+            mark,
+        }),
+    ))
+}
+
+/// Errors of the system that say nothing about what the files hold.
+fn is_of_the_system(error: &fjall::Error) -> bool {
+    use io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem, StorageFull};
+    if matches!(error, fjall::Error::Locked) {
+        return true;
+    }
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        if error.downcast_ref::<io::Error>().is_some_and(|e| {
+            matches!(
+                e.kind(),
+                StorageFull | PermissionDenied | ReadOnlyFilesystem
+            )
+        }) {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
+}
+
+impl Healing {
+    /// What is in neither log nor stream, now that the stream was read: the first and last position, as counts of commits.
+    pub fn missing(&self, reader: &LogReader) -> Option<(u64, u64)> {
+        let found = reader.position().unwrap_or_default();
+        (found < self.mark.pos).then_some((found + 1, self.mark.pos))
+    }
+
+    /// The stream does not have everything: the log that was set aside lies again where it was, so that the next start finds what this one found.
+    pub fn undo(self) {
+        let undone = fs::remove_dir_all(&self.log).and_then(|()| match &self.aside {
+            Some(aside) => fs::rename(aside, &self.log),
+            None => Ok(()),
+        });
+        if let Err(error) = undone {
+            tracing::error!(%error, "the log that was set aside stays aside");
+        }
+    }
+}
