@@ -150,7 +150,9 @@ impl Inspect {
 fn damaged(tenant: &TenantId, fault: &verify::Fault) -> Finding {
     let law = match fault.damage {
         verify::Damage::Blob(_) => Law::Blob,
-        verify::Damage::MissingPosition | verify::Damage::OtherPosition => Law::Index,
+        verify::Damage::MissingPosition
+        | verify::Damage::OtherPosition
+        | verify::Damage::Ends { .. } => Law::Index,
         verify::Damage::Altered
         | verify::Damage::Undecodable
         | verify::Damage::OtherPlace
