@@ -17,6 +17,8 @@ pub use self::{
     managed::GuardCommand,
 };
 
+use crate::limits::SERVER_START_WAIT;
+
 /// Why the private nats-server does not run.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
@@ -41,7 +43,17 @@ pub enum ServerError {
         #[source]
         source: std::io::Error,
     },
-    /// It ended, or never answered.
+    /// It runs and does not answer.
+    #[error(
+        "nats-server ({server}) does not answer within {} s of its start: {said}", SERVER_START_WAIT.as_secs()
+    )]
+    Silent {
+        /// Which program.
+        server: std::path::PathBuf,
+        /// Last words of its log.
+        said: String,
+    },
+    /// It ended by itself.
     #[error("nats-server ({server}) does not come up: {said}")]
     NotUp {
         /// Which program.

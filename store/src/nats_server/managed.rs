@@ -7,6 +7,7 @@ use std::{
     net::TcpListener,
     path::{Path, PathBuf},
     process::Stdio,
+    time::Duration,
 };
 
 use tokio::{
@@ -67,6 +68,8 @@ struct Starter {
     server: PathBuf,
     guard: GuardCommand,
     directory: PathBuf,
+    /// How long it may take until it answers.
+    patience: Duration,
 }
 
 /// A guard that runs; dropping its pipe ends it.
@@ -96,6 +99,7 @@ impl ManagedServer {
             server,
             guard,
             directory: directory.to_owned(),
+            patience: SERVER_START_WAIT,
         };
         // Its log is that of one life of the host; who wants more keeps it.
         let _ = fs::remove_file(directory.join("nats-server.log"));
@@ -107,14 +111,12 @@ impl ManagedServer {
             write_secret(&config_path, text.as_bytes()).map_err(at(&config_path))?;
             match starter.start_and_wait(kept.port).await {
                 Ok(running) => break running,
-                // Somebody may have taken the port in between.
-                Err(error) => {
+                // Somebody may have taken the port in between: then it has ended.
+                Err(ServerError::NotUp { .. }) if tried + 1 < SERVER_PORTS_TRIED => {
                     tried += 1;
-                    if tried == SERVER_PORTS_TRIED {
-                        return Err(error);
-                    }
                     kept.port = 0;
                 }
+                Err(error) => return Err(error),
             }
         };
         let (stop, stopped) = watch::channel(false);
@@ -186,22 +188,23 @@ impl Starter {
 
     async fn start_and_wait(&self, port: u16) -> Result<Guarded, ServerError> {
         let mut running = self.spawn()?;
-        let answered = tokio::time::timeout(SERVER_START_WAIT, async {
+        let answered = tokio::time::timeout(self.patience, async {
             while TcpStream::connect(("127.0.0.1", port)).await.is_err() {
                 clock::pause(GUARD_TICK).await;
             }
         });
-        let up = tokio::select! {
-            answered = answered => answered.is_ok(),
-            _ = running.child.wait() => false,
+        let answered = tokio::select! {
+            answered = answered => Some(answered.is_ok()),
+            _ = running.child.wait() => None,
         };
-        if up {
+        if answered == Some(true) {
             return Ok(running);
         }
         running.end().await;
-        Err(ServerError::NotUp {
-            server: self.server.clone(),
-            said: self.last_words(),
+        let (server, said) = (self.server.clone(), self.last_words());
+        Err(match answered {
+            Some(_) => ServerError::Silent { server, said },
+            None => ServerError::NotUp { server, said },
         })
     }
 
@@ -275,4 +278,34 @@ fn free_port(asked: u16) -> io::Result<u16> {
     let listener =
         TcpListener::bind(("127.0.0.1", asked)).or_else(|_| TcpListener::bind(("127.0.0.1", 0)))?;
     Ok(listener.local_addr()?.port())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A guard that runs what the shell is told, whatever it is asked to guard.
+    fn starter(directory: &Path, told: &str) -> Starter {
+        Starter {
+            server: "nats-server".into(),
+            guard: GuardCommand {
+                program: "/bin/sh".into(),
+                arguments: vec!["-c".into(), told.into()],
+            },
+            directory: directory.to_owned(),
+            patience: Duration::from_millis(200),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_server_that_never_answers_is_told_from_one_that_ended() {
+        let place = tempfile::tempdir().unwrap();
+        let port = free_port(0).unwrap();
+        let silent = starter(place.path(), "cat").start_and_wait(port).await;
+        assert!(matches!(silent, Err(ServerError::Silent { .. })));
+        let mut ended = starter(place.path(), "echo no luck");
+        ended.patience = Duration::from_secs(30);
+        let ended = ended.start_and_wait(port).await;
+        assert!(matches!(ended, Err(ServerError::NotUp { said, .. }) if said.ends_with("no luck")));
+    }
 }
