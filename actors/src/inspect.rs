@@ -10,7 +10,7 @@ mod view;
 use std::fmt::Write as _;
 
 use coppice_messages::ids::{RunId, TenantId, TreeId};
-use coppice_store::{LogReader, ReadError};
+use coppice_store::{LogReader, ReadError, verify::VerifyStreamError};
 
 pub(crate) use self::verify::Live;
 use crate::{
@@ -62,6 +62,17 @@ impl From<ReadError> for ApiError {
     }
 }
 
+impl From<VerifyStreamError> for ApiError {
+    fn from(error: VerifyStreamError) -> Self {
+        let code = match &error {
+            VerifyStreamError::Log(_) => Code::LogUnreadable,
+            // That nats-server is away says nothing about what the stream has.
+            VerifyStreamError::Stream { .. } => Code::LogUnavailable,
+        };
+        Self::new(code, with_causes(&error))
+    }
+}
+
 impl From<FoldChainError> for ApiError {
     fn from(error: FoldChainError) -> Self {
         Self::new(Code::LogUnreadable, with_causes(&error))
@@ -78,4 +89,19 @@ pub fn with_causes(error: &dyn std::error::Error) -> String {
         cause = error.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_that_cannot_be_read_for_now_is_no_difference_but_a_reason_to_ask_again() {
+        let silent = VerifyStreamError::Stream {
+            said: "it fell silent".to_owned(),
+        };
+        let refused = ApiError::from(silent);
+        assert_eq!(refused.code, Code::LogUnavailable);
+        assert!(refused.message.contains("it fell silent"));
+    }
 }

@@ -22,7 +22,7 @@ use crate::{
         ApiError, Code, Compared, Finding, Law, Refused, StatusReport, StatusRequest, Verb,
         VerifyReport, VerifyRequest,
     },
-    inspect::{Inspect, Live, with_causes},
+    inspect::{Inspect, Live},
     limits::{FINDINGS_MAX, LIVE_WAIT, MESSAGE_BYTES_MAX},
     run::Message,
     services::Services,
@@ -176,16 +176,8 @@ impl Api {
             Ok(report)
         })
         .await?;
-        match self.services.store.verify_stream().await {
-            Ok(seen) => compare_stream(&tenant, &seen, &mut report),
-            Err(error) => report.findings.push(Finding {
-                law: Law::Stream,
-                tenant,
-                run: None,
-                pos: None,
-                what: with_causes(&error),
-            }),
-        }
+        let seen = self.services.store.verify_stream().await?;
+        compare_stream(&tenant, &seen, &mut report);
         report.findings.truncate(FINDINGS_MAX);
         Ok(report)
     }
