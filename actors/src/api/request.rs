@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use coppice_messages::{
     Digest, Value,
+    event::KINDS,
     ids::{ClientKey, RunId, TreeId},
 };
 use coppice_topology::Bundle;
@@ -163,6 +164,13 @@ pub struct EventFilter {
 }
 
 impl EventFilter {
+    /// Whether its pattern takes any kind of event that there is.
+    #[must_use]
+    pub fn takes_some_kind(&self) -> bool {
+        let wanted = self.kind.as_deref();
+        wanted.is_none_or(|wanted| KINDS.iter().any(|(kind, _)| glob(wanted, kind)))
+    }
+
     /// Whether an event is asked for.
     #[must_use]
     pub fn takes(&self, tree: &TreeId, run: &RunId, kind: &str) -> bool {
@@ -172,17 +180,22 @@ impl EventFilter {
     }
 }
 
-/// Whether `text` matches `pattern`, in which `*` stands for anything.
+/// Whether `text` matches `pattern`, in which `*` stands for anything. Takes the leftmost place of each part: no pattern takes long.
 pub(crate) fn glob(pattern: &str, text: &str) -> bool {
     let Some((before, after)) = pattern.split_once('*') else {
         return pattern == text;
     };
-    let Some(rest) = text.strip_prefix(before) else {
+    let Some(mut rest) = text.strip_prefix(before) else {
         return false;
     };
-    (0..=rest.len())
-        .filter(|at| rest.is_char_boundary(*at))
-        .any(|at| glob(after, &rest[at..]))
+    let (between, last) = after.rsplit_once('*').unwrap_or(("", after));
+    for part in between.split('*') {
+        let Some(at) = rest.find(part) else {
+            return false;
+        };
+        rest = &rest[at + part.len()..];
+    }
+    rest.ends_with(last)
 }
 
 /// Recorded events from a position on.
@@ -219,3 +232,40 @@ pub struct AuditRequest {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct StatusRequest {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_star_stands_for_anything_and_nothing() {
+        for (pattern, text) in [
+            ("effect.landed", "effect.landed"),
+            ("effect.*", "effect.landed"),
+            ("*", ""),
+            ("*.landed", "effect.landed"),
+            ("e*.*ed", "effect.landed"),
+            ("*e*e*", "effect"),
+            ("a**b", "ab"),
+            ("root/research[*]/*", "root/research[2]/read"),
+        ] {
+            assert!(glob(pattern, text), "{pattern} {text}");
+        }
+        for (pattern, text) in [
+            ("effect", "effect.landed"),
+            ("effect.*", "child.crashed"),
+            ("ab*ba", "aba"),
+            ("*x*", "effect"),
+            ("a*b*c", "acb"),
+            ("", "a"),
+        ] {
+            assert!(!glob(pattern, text), "{pattern} {text}");
+        }
+    }
+
+    #[test]
+    fn a_pattern_of_many_stars_does_not_take_for_ever() {
+        let pattern = format!("{}Z", "*".repeat(500));
+        assert!(!glob(&pattern, &"effect.landed".repeat(50)));
+    }
+}
