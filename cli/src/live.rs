@@ -28,7 +28,7 @@ pub struct Live {
     /// Runs and ended runs of the last picture that was printed where nothing can be drawn over.
     printed: (usize, usize),
     /// Where to remember what runs there.
-    memo: Option<(PathBuf, World)>,
+    memo: Option<(PathBuf, World, PathBuf)>,
 }
 
 /// How trees are drawn on a stream.
@@ -79,8 +79,8 @@ impl Live {
 
     /// Also remembers in a data directory what runs there, once it does, and makes it the latest.
     #[must_use]
-    pub fn remembering(mut self, data: PathBuf, desk: World) -> Self {
-        self.memo = Some((data, desk));
+    pub fn remembering(mut self, data: PathBuf, desk: World, desk_in: PathBuf) -> Self {
+        self.memo = Some((data, desk, desk_in));
         self
     }
 
@@ -122,11 +122,12 @@ impl Watcher for Live {
     }
 
     fn started(&mut self, tenant: &TenantId, tree: &TreeId) {
-        if let Some((directory, desk)) = &self.memo {
+        if let Some((directory, desk, desk_in)) = &self.memo {
             let memo = Memo {
                 tenant: tenant.clone(),
                 tree: Some(tree.clone()),
                 desk: Some(desk.clone()),
+                desk_in: desk_in.clone(),
             };
             memo.write(directory);
             data::is_latest(directory);

@@ -1,9 +1,12 @@
 //! `run.json`: what a data directory was made for, so that later commands need not be told again.
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use coppice_messages::ids::{TenantId, TreeId};
-use coppice_scenarios::desk::World;
+use coppice_scenarios::{desk::World, runner::DESK};
 use serde::{Deserialize, Serialize};
 
 const FILE: &str = "run.json";
@@ -19,6 +22,13 @@ pub struct Memo {
     /// The desk that belongs to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub desk: Option<World>,
+    /// Where below the directory that desk lies.
+    #[serde(default = "usual_desk")]
+    pub desk_in: PathBuf,
+}
+
+fn usual_desk() -> PathBuf {
+    DESK.into()
 }
 
 impl Memo {

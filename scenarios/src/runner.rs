@@ -26,7 +26,7 @@ use coppice_store::{DataDir, DataDirError, Log, OpenLogError, ReadError, clock};
 use coppice_topology::tree::Frame;
 
 pub use self::{
-    desk_process::{DeskProcess, DeskProcessError},
+    desk_process::{DeskGone, DeskProcess, DeskProcessError},
     follow::follow,
     host_process::{Hosted, HostedError},
 };
@@ -83,6 +83,9 @@ pub enum RunError {
     /// The desk.
     #[error(transparent)]
     Desk(#[from] DeskProcessError),
+    /// The desk is no more.
+    #[error(transparent)]
+    DeskGone(#[from] DeskGone),
     /// The host.
     #[error(transparent)]
     Host(#[from] HostedError),
@@ -138,6 +141,7 @@ impl RunError {
             Self::Client(ClientError::Refused(error)) => error.code.status() / 100 == 4,
             Self::Interrupted
             | Self::Desk(_)
+            | Self::DeskGone(_)
             | Self::Client(_)
             | Self::Witness(_)
             | Self::Open(_)
@@ -180,7 +184,8 @@ pub async fn run(
     can_be_used(&options.data)?;
     watcher.phase("starting the desk");
     let world = &options.scenario.document.world.desk;
-    let desk = DeskProcess::start(&options.program, &options.data.join("desk"), world).await?;
+    let directory = options.data.join(desk_of(&options.scenario, options.seed)?);
+    let desk = DeskProcess::start(&options.program, &directory, world).await?;
     let left = hosted(&options, &desk, watcher, interrupted).await;
     desk.stop().await;
     let left = left?;
@@ -223,6 +228,8 @@ async fn hosted(
     let host = Hosted::start(&options.program, of_host);
     let left = tokio::select! {
         left = with_host(options, &host, desk, watcher) => left,
+        // Without its witness there is no verdict, and what asks it would ask for ever.
+        gone = desk.gone() => Err(gone.into()),
         () = interrupted => Err(RunError::Interrupted),
     };
     host.stop().await;
@@ -349,8 +356,13 @@ pub fn can_be_used(data: &Path) -> Result<(), DataDirError> {
     DataDir::create_or_take(data).map(drop)
 }
 
-/// The directory of a desk below a data directory.
-#[must_use]
-pub fn desk_directory(data: &Path) -> PathBuf {
-    data.join("desk")
+/// Where in a data directory the desk of a host lies that is there for many trees.
+pub const DESK: &str = "desk";
+
+/// Where in a data directory the desk of a run lies: each run has a world of its own, whatever else was run there.
+///
+/// # Errors
+/// No key can be made from the scenario's name.
+pub fn desk_of(scenario: &Scenario, seed: u64) -> Result<PathBuf, InvalidId> {
+    Ok(Path::new("desks").join(key(scenario, seed)?.as_str()))
 }

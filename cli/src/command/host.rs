@@ -5,11 +5,11 @@ mod submit;
 mod tell;
 mod up;
 
-use std::{collections::BTreeMap, path::Path};
+use std::{collections::BTreeMap, future::pending, path::Path};
 
 use coppice_scenarios::{
     desk::World,
-    runner::{DeskProcess, DeskProcessError, HostedError, can_be_used, desk_directory},
+    runner::{DESK, DeskProcess, DeskProcessError, HostedError, can_be_used},
 };
 
 pub use self::{
@@ -33,6 +33,14 @@ fn host_failed(error: &HostedError) -> Failure {
     }
 }
 
+/// Resolves when a desk has ended that nobody stopped.
+async fn desk_gone(desk: Option<&DeskProcess>) -> Failure {
+    match desk {
+        Some(desk) => Failure::environment(&desk.gone().await),
+        None => pending().await,
+    }
+}
+
 fn desk_failed(error: &DeskProcessError) -> Failure {
     Failure::Environment(Problem::of(error))
 }
@@ -46,14 +54,15 @@ async fn endpoints(
 ) -> Result<(BTreeMap<String, String>, Option<DeskProcess>), Failure> {
     can_be_used(data).map_err(|error| unusable(&error))?;
     let mut endpoints: BTreeMap<String, String> = given.iter().cloned().collect();
-    let remembered = || Memo::read(data).and_then(|memo| memo.desk);
-    let Some(world) = wanted.or_else(remembered) else {
+    let remembered = || Memo::read(data).and_then(|memo| Some((memo.desk?, memo.desk_in)));
+    let wanted = wanted.map(|world| (world, DESK.into()));
+    let Some((world, place)) = wanted.or_else(remembered) else {
         return Ok((endpoints, None));
     };
     if endpoints.contains_key("desk") {
         return Ok((endpoints, None));
     }
-    let desk = DeskProcess::start(program, &desk_directory(data), &world)
+    let desk = DeskProcess::start(program, &data.join(place), &world)
         .await
         .map_err(|error| desk_failed(&error))?;
     endpoints.insert("desk".to_owned(), desk.url().to_owned());

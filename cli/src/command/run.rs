@@ -76,7 +76,9 @@ async fn once(
 ) -> Result<Report, Failure> {
     let document = &scenario.document;
     let data = data::of_run(given, document.scenario.as_str())?;
-    let mut live = Live::new().remembering(data.clone(), document.world.desk.clone());
+    let desk = runner::desk_of(scenario, seed).map_err(|error| failed(&error.into()))?;
+    let world = document.world.desk.clone();
+    let mut live = Live::new().remembering(data.clone(), world, desk);
     let options = RunOptions {
         program: program()?,
         scenario: scenario.clone(),
@@ -102,7 +104,7 @@ async fn once(
         discard(&data)?;
     }
     report.map_err(|error| match error {
-        RunError::Interrupted => {
+        RunError::Interrupted | RunError::DeskGone(_) => {
             let (program, data) = (print::invoked(), data.display());
             let go_on = format!("go on with: {program} resume --data {data}");
             Failure::Environment(Problem::of(&error).help(go_on))

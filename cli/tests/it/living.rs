@@ -2,12 +2,22 @@
 
 use std::{
     io::{BufRead as _, BufReader},
-    process::Stdio,
+    process::{Command, Stdio},
 };
 
 use serde_json::{Value, json};
 
 use crate::support::{Place, number, signal, text};
+
+/// Work that takes a while.
+const SLOW: &str = "
+scenario: slow
+about: A desk that takes its time.
+topology: incident-comparison
+input: { request_id: r-1, incidents: [incident_104, incident_119] }
+world: { desk: { latency_ms: 1000 } }
+expect: { reason: succeeded }
+";
 
 const INPUT: &str = r#"{"request_id": "r-9", "incidents": ["incident_104", "incident_119"]}"#;
 
@@ -249,4 +259,44 @@ fn a_tree_that_does_not_succeed_says_why_and_ends_with_code_1() {
     assert_eq!(said.code, 1, "{}{}", said.stdout, said.stderr);
     assert!(said.stdout.contains(": failed"), "{}", said.stdout);
     up.stop();
+}
+
+/// The process id of the desk that the process `parent` started.
+fn desk_of(parent: u32) -> Option<u32> {
+    let listed = Command::new("ps").args(["-eo", "pid,ppid,args"]).output();
+    let listed = String::from_utf8(listed.ok()?.stdout).ok()?;
+    listed.lines().find_map(|line| {
+        let mut words = line.split_whitespace();
+        let process = words.next()?.parse().ok()?;
+        let of = words.next()?.parse::<u32>().ok()?;
+        let is_desk = words.nth(1)? == "desk-serve";
+        (of == parent && is_desk).then_some(process)
+    })
+}
+
+#[test]
+fn a_desk_that_dies_is_said_at_once_and_the_run_is_gone_on_with_on_what_it_had_stored() {
+    let place = Place::new();
+    place.write("slow.yaml", SLOW);
+    let mut run = place
+        .command(&["run", "slow.yaml"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program can be started");
+    let mut said = BufReader::new(run.stderr.take().expect("it is piped")).lines();
+    let started = said.find(|line| line.as_ref().is_ok_and(|line| line.starts_with("tree ")));
+    assert!(started.is_some());
+    signal("KILL", desk_of(run.id()).expect("a desk runs"));
+    let rest: Vec<String> = said.map_while(Result::ok).collect();
+    let code = run.wait().expect("it ends").code();
+    assert_eq!(code, Some(3), "{rest:?}");
+    let rest = rest.join("\n");
+    assert!(
+        rest.contains("the desk ended by itself (signal: 9"),
+        "{rest}"
+    );
+    assert!(rest.contains("resume --data"), "{rest}");
+    let resumed = place.run(&["resume"]);
+    assert!(resumed.good().contains("succeeded"), "{}", resumed.stderr);
 }

@@ -9,16 +9,29 @@ use std::{
 use serde::Deserialize;
 use tokio::{
     io::{AsyncBufReadExt as _, BufReader},
-    process::{Child, ChildStdin, Command},
+    process::{ChildStdin, Command},
+    sync::watch,
 };
 
 use crate::desk::World;
 
 /// A running desk; it ends when this is dropped, since its standard input closes.
 pub struct DeskProcess {
-    child: Child,
     stdin: Option<ChildStdin>,
     url: String,
+    dir: PathBuf,
+    /// How it ended, once it has.
+    ended: watch::Receiver<Option<String>>,
+}
+
+/// A desk ended while it was needed: tools that name it find nobody, and nobody testifies.
+#[derive(Debug, thiserror::Error)]
+#[error("the desk ended by itself ({how}): what it had stored is in {}", dir.display())]
+pub struct DeskGone {
+    /// How it ended.
+    how: String,
+    /// Directory of its store.
+    dir: PathBuf,
 }
 
 /// Why a desk does not run.
@@ -79,7 +92,23 @@ impl DeskProcess {
         };
         let ready = line.and_then(|line| serde_json::from_str::<Ready>(&line).ok());
         match ready {
-            Some(Ready { desk: url }) => Ok(Self { child, stdin, url }),
+            Some(Ready { desk: url }) => {
+                let (tell, ended) = watch::channel(None);
+                // Waited for from here on, so that its end is noticed when it comes.
+                tokio::spawn(async move {
+                    let how = match child.wait().await {
+                        Ok(status) => status.to_string(),
+                        Err(error) => error.to_string(),
+                    };
+                    tell.send_replace(Some(how));
+                });
+                Ok(Self {
+                    stdin,
+                    url,
+                    dir: dir.to_owned(),
+                    ended,
+                })
+            }
             None => Err(DeskProcessError::NotReady {
                 dir: dir.to_owned(),
             }),
@@ -92,11 +121,24 @@ impl DeskProcess {
         &self.url
     }
 
+    /// Resolves when it has ended although nobody stopped it.
+    pub async fn gone(&self) -> DeskGone {
+        DeskGone {
+            how: self.end().await,
+            dir: self.dir.clone(),
+        }
+    }
+
+    async fn end(&self) -> String {
+        let mut ended = self.ended.clone();
+        let how = ended.wait_for(Option::is_some).await;
+        let how = how.ok().and_then(|how| how.clone());
+        how.unwrap_or_else(|| "nobody waited for it".to_owned())
+    }
+
     /// Ends it in order.
     pub async fn stop(mut self) {
         drop(self.stdin.take());
-        if let Err(error) = self.child.wait().await {
-            tracing::warn!(%error, "the desk cannot be waited for");
-        }
+        self.end().await;
     }
 }

@@ -30,7 +30,7 @@ pub(super) struct Seen {
     pub host_restarts: u64,
     /// Addresses of the faults that struck.
     pub struck: Vec<String>,
-    /// Keys of all writes in the log that are known to have happened.
+    /// Keys of the tree's writes that are known to have happened.
     pub landed: BTreeSet<EffectKey>,
     /// Intents of this tree outside the envelope of their run.
     pub beyond_envelope: u64,
@@ -48,7 +48,7 @@ struct Reading<'a> {
 }
 
 impl Seen {
-    /// Reads the whole log: effects at the desk may be another tree's.
+    /// Reads the whole log: what the host went through stands between the trees.
     pub fn read(log: &LogReader, tenant: &TenantId, tree: &TreeId) -> Result<Self, ReadError> {
         let mut reading = Reading::new(tenant, tree);
         for positioned in log.commits_from(0) {
@@ -93,17 +93,16 @@ impl<'a> Reading<'a> {
             self.take_system(commit);
             return;
         }
-        let ours = commit.tenant == *self.tenant && commit.tree == *self.tree;
-        if ours {
-            self.opened = true;
-            self.seen.commits += 1;
-            self.seen.events += commit.events.len() as u64;
+        // Other trees have desks of their own.
+        if commit.tenant != *self.tenant || commit.tree != *self.tree {
+            return;
         }
+        self.opened = true;
+        self.seen.commits += 1;
+        self.seen.events += commit.events.len() as u64;
         for entry in &commit.events {
             self.effect(&entry.event);
-            if ours {
-                self.event(commit, &entry.event);
-            }
+            self.event(commit, &entry.event);
         }
     }
 

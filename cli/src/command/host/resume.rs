@@ -9,7 +9,7 @@ use coppice_scenarios::runner::Hosted;
 use serde_json::json;
 
 use super::{
-    endpoints, host_failed,
+    desk_gone, endpoints, host_failed,
     submit::{said, succeeded},
 };
 use crate::{
@@ -45,6 +45,7 @@ pub async fn resume(args: &ResumeArgs, common: &Common) -> Result<(), Failure> {
         tokio::select! {
             waited = wait(&client, &tenant, &unfinished, common) => waited,
             gone = host.gone() => Err(host_failed(&gone)),
+            gone = desk_gone(desk.as_ref()) => Err(gone),
         }
     };
     let waited = waited.await;

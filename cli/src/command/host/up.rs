@@ -2,11 +2,14 @@
 
 use coppice_actors::host::HostOptions;
 use coppice_messages::ids::TenantId;
-use coppice_scenarios::{desk::World, runner::Hosted};
+use coppice_scenarios::{
+    desk::World,
+    runner::{DESK, Hosted},
+};
 use serde_json::json;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::{endpoints, host_failed};
+use super::{desk_gone, endpoints, host_failed};
 use crate::{
     args::{Common, UpArgs},
     command::run::{bus, invoked, program},
@@ -28,6 +31,7 @@ pub async fn up(args: &UpArgs, common: &Common) -> Result<(), Failure> {
             tenant: TenantId::default_tenant(),
             tree: None,
             desk: wanted.clone(),
+            desk_in: DESK.into(),
         };
         memo.write(&data);
     }
@@ -59,7 +63,8 @@ pub async fn up(args: &UpArgs, common: &Common) -> Result<(), Failure> {
         ))?;
     }
     let gone = tokio::select! {
-        gone = host.gone() => Some(gone),
+        gone = host.gone() => Some(host_failed(&gone)),
+        gone = desk_gone(desk.as_ref()) => Some(gone),
         _interrupted = interrupt.recv() => None,
         _terminated = terminate.recv() => None,
     };
@@ -67,7 +72,7 @@ pub async fn up(args: &UpArgs, common: &Common) -> Result<(), Failure> {
     if let Some(desk) = desk {
         desk.stop().await;
     }
-    gone.map_or(Ok(()), |gone| Err(host_failed(&gone)))
+    gone.map_or(Ok(()), Err)
 }
 
 fn heard(kind: SignalKind) -> Result<Signal, Failure> {
