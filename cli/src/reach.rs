@@ -174,6 +174,21 @@ impl Reach {
         })
     }
 
+    /// The runs of a tree that is there.
+    pub async fn runs_of(&self, tenant: &TenantId, tree: &TreeId) -> Result<Vec<RunRow>, Failure> {
+        let of_tree = ListRequest {
+            tree: Some(tree.clone()),
+            ..ListRequest::default()
+        };
+        let runs = self.all(tenant, of_tree).await?;
+        if runs.is_empty() {
+            let message = format!("the tenant {tenant} has no tree {tree}");
+            let help = "coppice ls --roots lists what there is";
+            return Err(Failure::Input(Problem::new(message).help(help)));
+        }
+        Ok(runs)
+    }
+
     /// Every page of a list.
     pub async fn all(
         &self,

@@ -35,6 +35,21 @@ pub async fn events(args: &EventsArgs, common: &Common) -> Result<(), Failure> {
         },
         limit: None,
     };
+    if !request.filter.takes_some_kind() {
+        let kind = args.kind.as_deref().unwrap_or_default();
+        return Err(Failure::input(format!(
+            "there is no kind of event {kind:?}: coppice log stats lists those that were recorded"
+        )));
+    }
+    if !args.follow {
+        // Who follows may be early: for everybody else nothing is no answer to a name that is not there.
+        if let Some(tree) = &args.tree {
+            reach.runs_of(&tenant, tree).await?;
+        }
+        if let Some(run) = &args.run {
+            reach.get(&tenant, run).await?;
+        }
+    }
     let mut paths = if common.json {
         Paths::default()
     } else {

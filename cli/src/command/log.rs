@@ -29,12 +29,8 @@ async fn rebuild(args: &RebuildArgs, common: &Common) -> Result<(), Failure> {
     let reach = Reach::open(common.data.as_deref()).await?;
     let tenant = reach.tenant(args.tree.tenant.as_ref());
     let tree = reach.the_tree(&tenant, args.tree.tree.as_ref()).await?;
-    let of_tree = ListRequest {
-        tree: Some(tree.clone()),
-        ..ListRequest::default()
-    };
     let (mut rebuilt, mut equal) = (Vec::new(), true);
-    for row in reach.all(&tenant, of_tree).await? {
+    for row in reach.runs_of(&tenant, &tree).await? {
         let first = reach.get(&tenant, &row.run).await?;
         let second = reach.get(&tenant, &row.run).await?;
         // A run that is at work may have gone on in between.

@@ -253,10 +253,41 @@ fn a_run_that_is_not_there_and_a_host_that_is_not_up_are_said() {
 #[test]
 fn the_same_seed_in_the_same_directory_is_not_run_twice() {
     let place = Place::new();
-    let run = ["run", "widening-refused", "--data", "d", "--seed", "5"];
+    let run = ["run", "fan-out-join", "--data", "d", "--seed", "5"];
     place.run(&run).good();
     refused(&place, &run, 2, &["already has the tree", "--seed"]);
+    // Its desk knows nothing of the other run's ticket.
     place
-        .run(&["run", "widening-refused", "--data", "d", "--seed", "6"])
+        .run(&["run", "fan-out-join", "--data", "d", "--seed", "6"])
         .good();
+}
+
+#[test]
+fn a_name_that_is_not_there_is_refused_by_every_reading_command() {
+    let place = Place::new();
+    place
+        .run(&["run", "widening-refused", "--data", "d"])
+        .good();
+    // A name that is not there has no answer, and an empty one would be a wrong answer.
+    for reading in [
+        &["log", "rebuild", "nobody"][..],
+        &["events", "--tree", "nobody"],
+        &["events", "--run", "nobody"],
+        &["audit", "nobody"],
+        &["show", "nobody"],
+        &["watch", "--once", "nobody"],
+    ] {
+        refused(
+            &place,
+            &[reading, &["--data", "d"]].concat(),
+            2,
+            &["nobody"],
+        );
+    }
+    refused(
+        &place,
+        &["events", "--kind", "effect.land", "--data", "d"],
+        2,
+        &["there is no kind of event \"effect.land\""],
+    );
 }
