@@ -181,7 +181,12 @@ impl State {
                 (&passed.node, &passed.check, Shown::Passed { seq: meta.seq })
             }
             check::Event::Failed(failed) => {
-                let message = format!("check {}: expected {}", failed.check, failed.expected);
+                let message = format!(
+                    "check {}: expected {}, saw {}",
+                    failed.check,
+                    failed.expected,
+                    shown(&failed.seen)
+                );
                 (&failed.node, &failed.check, Shown::Failed { message })
             }
         };
@@ -239,6 +244,23 @@ impl State {
             usage: self.account.used.clone(),
             in_doubt: Vec::new(),
         }))]
+    }
+}
+
+/// What a failed check saw, short enough for one sentence.
+fn shown(seen: &Payload) -> String {
+    const CHARACTERS_MAX: usize = 200;
+    match seen {
+        Payload::Inline(value) => {
+            let text = value.to_string();
+            let cut: String = text.chars().take(CHARACTERS_MAX).collect();
+            if cut.len() < text.len() {
+                format!("{cut}…")
+            } else {
+                cut
+            }
+        }
+        Payload::Blob { digest, bytes } => format!("{bytes} bytes ({digest})"),
     }
 }
 

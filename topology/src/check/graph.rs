@@ -92,9 +92,7 @@ fn bodies(topology: &Loaded<Topology>, faults: &mut Vec<Diagnostic>) {
             }
             Ok(Kind::Branch(branch)) => targets(topology, name, branch, faults),
             Ok(Kind::Loop(again)) => round(topology, name, again, faults),
-            Ok(Kind::Wait(WaitFor::Callback(callback))) => {
-                called(topology, name, &callback.of, faults)
-            }
+            Ok(Kind::Wait(WaitFor::Callback(_))) => called(topology, name, faults),
             Ok(Kind::Call(_) | Kind::Agent(_) | Kind::Join(_) | Kind::Wait(_) | Kind::End(_)) => {}
         }
     }
@@ -158,25 +156,15 @@ fn round(topology: &Loaded<Topology>, name: &NodeName, again: &Loop, faults: &mu
     }
 }
 
-/// A callback is about the operation of a call node before it.
-fn called(
-    topology: &Loaded<Topology>,
-    name: &NodeName,
-    of: &NodeName,
-    faults: &mut Vec<Diagnostic>,
-) {
-    let nodes = &topology.value.nodes;
-    let before = ancestors(nodes).remove(name).unwrap_or_default();
-    let is_call = nodes.get(of).is_some_and(|node| node.call.is_some());
-    if !before.contains(of) || !is_call {
-        let message = format!("{of} is no call node before {name}");
-        let help = "name the node whose operation the callback is about";
-        faults.push(
-            topology
-                .at_value(&["nodes", name.as_str(), "wait", "callback", "of"], message)
-                .help(help),
-        );
-    }
+/// A run that waits for what nobody can bring is a defect: no way leads a callback to a run yet.
+fn called(topology: &Loaded<Topology>, name: &NodeName, faults: &mut Vec<Diagnostic>) {
+    let message = "no callback can reach a run: it would wait until its deadline";
+    let help = "wait for a signal instead: wait: { signal: { name: … } }, sent with coppice signal";
+    faults.push(
+        topology
+            .at_key(&["nodes", name.as_str(), "wait", "callback"], message)
+            .help(help),
+    );
 }
 
 fn fan_out(

@@ -1,13 +1,18 @@
 //! Branches, loops, signals and callbacks.
 
+use std::sync::Arc;
+
 use coppice_kernel::Command;
 use coppice_messages::{
-    Payload, Value,
+    Millis, Payload, Value,
     event::{
         callback::{Received, Signal},
         run::Reason,
     },
+    ids::NodeName,
 };
+
+use coppice_topology::node::{WaitFor, WaitForCallback};
 
 use crate::world::{Weather, World, input, plan_of};
 
@@ -153,14 +158,28 @@ fn a_signal_that_does_not_come_in_time_ends_the_run_timed_out() {
     );
 }
 
-const CALLBACK: &str = "
+const FILED: &str = "
   file: { call: { tool: create_ticket, arguments: { title: T, body: {}, request_id: r } } }
-  last: { after: [file], wait: { callback: { of: file, timeout: 5m } } }
+  last: { after: [file], wait: { signal: { name: never, timeout: 5m } } }
 ";
+
+/// A tree that waits for the callback about its ticket. No file can say that yet, as nothing brings callbacks to a run.
+fn waiting_for_a_callback() -> World {
+    let mut world = world(FILED, 1, Weather::default());
+    let plan = Arc::make_mut(&mut world.plan);
+    let last: NodeName = "last".parse().expect("an id");
+    let of = "file".parse().expect("an id");
+    let wait = WaitFor::Callback(WaitForCallback {
+        of,
+        timeout: Some(Millis(300_000)),
+    });
+    plan.root.nodes.get_mut(&last).expect("the node").wait = Some(wait);
+    world
+}
 
 #[test]
 fn a_callback_counts_once_and_its_repetitions_are_absorbed() {
-    let mut world = world(CALLBACK, 1, Weather::default());
+    let mut world = waiting_for_a_callback();
     world.prepare();
     while world.desk.is_empty() {
         world.step();
@@ -192,7 +211,7 @@ fn a_callback_counts_once_and_its_repetitions_are_absorbed() {
 
 #[test]
 fn a_callback_of_an_operation_that_the_run_never_made_is_refused() {
-    let mut world = world(CALLBACK, 1, Weather::default());
+    let mut world = waiting_for_a_callback();
     world.prepare();
     let root = world.root.clone();
     let key = coppice_messages::ids::EffectKey(coppice_messages::Digest::ZERO);
