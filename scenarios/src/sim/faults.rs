@@ -17,7 +17,7 @@ impl World {
         let weather = self.weather;
         if self.seed.one_in(weather.host_dies) {
             self.kill_host();
-            if self.seed.one_in(weather.log_lost) {
+            if self.seed.one_in(weather.log_lost) && self.can_lose_log() {
                 self.lose_log();
             }
         }
@@ -30,6 +30,9 @@ impl World {
         }
         if self.seed.one_in(weather.server_dies) && self.server.is_up {
             self.kill_server();
+        }
+        if self.seed.one_in(weather.copies) {
+            self.server.copy = Some(self.server.stream.clone());
         }
         if self.seed.one_in(weather.clock_steps) {
             self.step_clock();
@@ -53,16 +56,55 @@ impl World {
     /// nats-server is killed, and with it what it had not synced.
     fn kill_server(&mut self) {
         let last = self.server.stream.info().last;
-        let mut kept = last;
-        if self.seed.one_in(self.weather.unread_lost) {
-            let read = self.host.read_so_far().max(self.server.read_ever);
-            kept = self.seed.between(read.min(last), last);
+        // What only the stream has, because the log is being read again from it, is not taken from it too.
+        let spared = !self.is_recovered();
+        let what = if !spared && self.seed.one_in(self.weather.goes_back) {
+            self.go_back(last)
+        } else if !spared && self.seed.one_in(self.weather.unread_lost) {
+            let log = self.log.position().map_or(0, |position| position.seq);
+            let read = self.host.read_so_far().max(log);
+            let kept = self.seed.between(read.min(last), last);
             self.server.stream.lose_above(kept);
-        }
+            "it forgets what was not read"
+        } else {
+            "it keeps everything"
+        };
+        let kept = self.server.stream.info().last;
         self.note(format_args!(
-            "nats-server is killed, keeps {kept} of {last}"
+            "nats-server is killed: {what}, {kept} of {last}"
         ));
         self.break_link(20_000, 2_000_000);
+    }
+
+    /// The stream goes back, in one of the ways that were seen.
+    fn go_back(&mut self, last: u64) -> &'static str {
+        match self.seed.below(4) {
+            0 => {
+                self.make_stream();
+                "it makes the stream anew"
+            }
+            1 => {
+                self.server.is_gone = true;
+                "it has no stream"
+            }
+            2 if self.server.copy.is_some() => {
+                if let Some(copy) = &self.server.copy {
+                    self.server.stream.put_back(copy);
+                }
+                self.server.is_gone = false;
+                "it has an older copy"
+            }
+            _ => {
+                let kept = self.seed.between(last.saturating_sub(12), last);
+                self.server.stream.lose_above(kept);
+                "it forgets its tail"
+            }
+        }
+    }
+
+    /// Only while the stream has everything: what neither has is named by the product, and is not for a simulation that must converge.
+    fn can_lose_log(&self) -> bool {
+        self.is_recovered() && !self.server.is_gone && self.difference_from_stream().is_none()
     }
 
     /// The log's disk is lost; the stream has everything.
@@ -143,6 +185,9 @@ impl World {
         let Ok(bytes) = commit.encode() else {
             return;
         };
+        if self.server.is_gone {
+            return;
+        }
         let hash = Digest::of(&bytes);
         self.laws.made(&(commit.run.clone(), author), hash);
         let message = Message {

@@ -19,7 +19,7 @@ use coppice_messages::{
     Digest,
     ids::{EffectKey, RunId},
 };
-use coppice_store::hold::Hold;
+use coppice_store::{hold::Hold, refill::Refill};
 
 pub(super) use self::actors::Told;
 use self::{
@@ -38,6 +38,10 @@ pub(super) struct Host {
     /// The how-manieth.
     pub nth: u64,
     hold: Hold,
+    /// What the stream lost; goes before what is held.
+    refill: Refill,
+    /// Whether the stream is known to be the one that the log was read from; nothing is sent while it is not.
+    is_ready: bool,
     sending: Option<Sending>,
     /// Sendings in a row that were not acknowledged.
     unclear: u32,
@@ -66,10 +70,12 @@ impl Host {
             up: false,
             nth,
             hold: Hold::default(),
+            refill: Refill::default(),
+            is_ready: false,
             sending: None,
             unclear: 0,
             heard: 0,
-            reader: Reader::new(None),
+            reader: Reader::new(None, None),
             recorder: Recorder::new(None),
             started: false,
             actors: BTreeMap::new(),
@@ -85,6 +91,8 @@ impl Host {
     /// Whether nothing is on its way.
     pub fn is_idle(&self, server: &Server) -> bool {
         self.hold.is_empty()
+            && self.refill.is_empty()
+            && self.is_ready
             && self.sending.is_none()
             && self.recorder.is_idle()
             && self.reader.seq() == server.stream.info().last
@@ -117,10 +125,12 @@ impl Host {
             .map(|(run, actor)| format!("{run}: {}", actor.describe()))
             .collect();
         format!(
-            "host {} up {}, held {}, sending {}, read {}, batch {}; {}",
+            "host {} up {}, ready {}, held {}, to put back {}, sending {}, read {}, batch {}; {}",
             self.nth,
             self.up,
+            self.is_ready,
             self.hold.len(),
+            self.refill.count(),
             self.sending.is_some(),
             self.reader.seq(),
             !self.recorder.is_idle(),
@@ -137,7 +147,8 @@ impl World {
         self.host = Host {
             up: true,
             heard: self.mono,
-            reader: Reader::new(self.log.position()),
+            refill: self.log.refill(),
+            reader: Reader::new(self.log.position(), self.log.oldest_message()),
             recorder: Recorder::new(self.log.position()),
             ..Host::down(nth)
         };
@@ -182,8 +193,6 @@ impl World {
             return;
         }
         self.unclear();
-        self.host.hold.send_again();
-        self.put(0, Step::Publish);
         self.put(0, Step::Look);
     }
 

@@ -13,7 +13,7 @@ use coppice_messages::{
     },
     ids::{EffectKey, RunId},
 };
-use coppice_store::Verdict;
+use coppice_store::{Verdict, refill::Refill};
 
 use super::{
     host::Told,
@@ -115,10 +115,6 @@ impl World {
 
     /// Commits are in the log: each is held against its chain, by rules of this module's own.
     pub(super) fn recorded(&mut self, synced: &Synced) {
-        self.server.read_ever = self
-            .server
-            .read_ever
-            .max(self.log.position().map_or(0, |position| position.seq));
         for recorded in &synced.admitted {
             if let Err((law, what)) = self.check_recorded(recorded) {
                 return self.broken(law, what);
@@ -394,11 +390,16 @@ impl World {
         }
     }
 
-    fn difference_from_stream(&self) -> Option<String> {
-        let mut again = Log::default();
+    /// Whether everything that was acknowledged is in the log now.
+    pub(super) fn is_recovered(&self) -> bool {
+        self.laws.acknowledged.is_subset(&self.laws.recorded)
+    }
+
+    pub(super) fn difference_from_stream(&self) -> Option<String> {
+        let (mut again, mut refill) = (Log::default(), Refill::default());
         for (seq, message) in self.server.stream.from(1) {
             let mut batch = again.batch();
-            batch.take(&again, seq, 1, message);
+            batch.take(&again, &mut refill, (seq, 1), message);
             again.sync(batch);
         }
         let missing = self.log.all().find(|recorded| {

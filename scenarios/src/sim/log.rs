@@ -1,6 +1,6 @@
 //! The simulated log: one batch and one fsync at a time; what was not fsynced is gone after a crash.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use coppice_messages::{
@@ -11,7 +11,10 @@ use coppice_messages::{
 use coppice_store::{
     Lane, Verdict,
     admission::{self, Head, Outcome, Reason, Stored, View},
+    follow::Loss,
     log::StreamPosition,
+    ranges::Ranges,
+    refill::{Refill, Source},
     wire::{self, Chunk},
 };
 
@@ -48,22 +51,96 @@ pub struct Log {
     blobs: BTreeMap<(TenantId, Digest), Vec<u8>>,
     partial: BTreeMap<(TenantId, Digest), (u32, Vec<u8>)>,
     position: Option<StreamPosition>,
-    messages: BTreeMap<u64, Digest>,
+    /// What each message of the stream brought.
+    messages: BTreeMap<u64, Noted>,
+    lost: Lost,
     /// Commits ever refused.
     pub quarantined: u64,
 }
 
+/// What one message brought, and how it is known again.
+#[derive(Debug, Clone)]
+struct Noted {
+    digest: Digest,
+    positions: Ranges,
+    blobs: Vec<(TenantId, Digest)>,
+}
+
+/// What of the log the stream lost, until it was read from the stream again.
+#[derive(Debug, Clone, Default)]
+struct Lost {
+    positions: Ranges,
+    blobs: Vec<(TenantId, Digest)>,
+    until: u64,
+}
+
+impl Source for Log {
+    fn commit(&self, pos: u64) -> Option<(TenantId, Bytes)> {
+        let index = usize::try_from(pos.checked_sub(1)?).ok()?;
+        let (key, at) = self.commits.get(index)?;
+        let recorded = self.chains.get(key)?.get(*at)?;
+        Some((key.0.clone(), recorded.bytes.clone()))
+    }
+
+    fn blob(&self, tenant: &TenantId, blob: &Digest) -> Option<Bytes> {
+        let whole = self.blobs.get(&(tenant.clone(), *blob))?;
+        Some(whole.clone().into())
+    }
+}
+
 impl Log {
+    /// The first message of the stream that it knows.
+    #[must_use]
+    pub fn oldest_message(&self) -> Option<u64> {
+        self.messages.keys().next().copied()
+    }
+
+    /// By what the message with this number is known again.
+    #[must_use]
+    pub fn message_digest(&self, seq: u64) -> Option<Digest> {
+        self.messages.get(&seq).map(|noted| noted.digest)
+    }
+
+    /// What the stream lost and does not have again yet.
+    #[must_use]
+    pub fn refill(&self) -> Refill {
+        let Lost {
+            positions,
+            blobs,
+            until,
+        } = self.lost.clone();
+        Refill::new(positions, blobs, until)
+    }
+
+    /// The stream went back: the position goes back with it, and what the stream lost is noted, in one write.
+    pub fn went_back(&mut self, loss: &Loss) {
+        let kept = |seq: u64| (loss.first..=loss.after).contains(&seq);
+        let known: BTreeSet<_> = self.lost.blobs.iter().cloned().collect();
+        let (lost, messages) = (&mut self.lost, std::mem::take(&mut self.messages));
+        lost.until = loss.until;
+        for (seq, noted) in messages {
+            if kept(seq) {
+                self.messages.insert(seq, noted);
+                continue;
+            }
+            lost.positions.insert_all(&noted.positions);
+            let new = noted.blobs.into_iter().filter(|blob| !known.contains(blob));
+            for blob in new {
+                if !lost.blobs.contains(&blob) {
+                    lost.blobs.push(blob);
+                }
+            }
+        }
+        self.position = Some(StreamPosition {
+            seq: loss.after,
+            created: loss.created,
+        });
+    }
+
     /// How far the stream was read.
     #[must_use]
     pub fn position(&self) -> Option<StreamPosition> {
         self.position
-    }
-
-    /// By what a message that was read is known again.
-    #[must_use]
-    pub fn message(&self, seq: u64) -> Option<Digest> {
-        self.messages.get(&seq).copied()
     }
 
     /// Commits in it.
@@ -120,7 +197,9 @@ impl Log {
             blobs: Vec::new(),
             partial: self.partial.clone(),
             position: None,
-            messages: BTreeMap::new(),
+            messages: Vec::new(),
+            added: Ranges::default(),
+            has_everything: false,
             quarantined: 0,
             verdicts: Vec::new(),
         }
@@ -147,6 +226,10 @@ impl Log {
         self.partial = batch.partial;
         self.position = batch.position.or(self.position);
         self.messages.extend(batch.messages);
+        self.lost.positions.insert_all(&batch.added);
+        if batch.has_everything {
+            self.lost = Lost::default();
+        }
         self.quarantined += batch.quarantined;
         synced
     }
@@ -183,7 +266,10 @@ pub struct Batch {
     blobs: Vec<((TenantId, Digest), Vec<u8>)>,
     partial: BTreeMap<(TenantId, Digest), (u32, Vec<u8>)>,
     position: Option<StreamPosition>,
-    messages: BTreeMap<u64, Digest>,
+    messages: Vec<(u64, Noted)>,
+    /// Positions that the stream must get once more, behind what it lost.
+    added: Ranges,
+    has_everything: bool,
     quarantined: u64,
     verdicts: Vec<(Digest, Verdict)>,
 }
@@ -192,6 +278,19 @@ pub struct Batch {
 struct Overlay<'a> {
     log: &'a Log,
     batch: &'a Batch,
+}
+
+impl Overlay<'_> {
+    /// Positions of the commits that this one cites.
+    fn follows(&mut self, header: &Header) -> Vec<u64> {
+        let Ok(before) = self.head(&header.tenant, &header.run);
+        let mut follows: Vec<u64> = before.map(|head| head.pos).into_iter().collect();
+        if let Some(parent) = &header.parent {
+            let Ok(cited) = self.holding(&header.tenant, &parent.run, parent.seq);
+            follows.extend(cited.map(|stored| stored.pos));
+        }
+        follows
+    }
 }
 
 impl View for Overlay<'_> {
@@ -231,25 +330,56 @@ impl View for Overlay<'_> {
 }
 
 impl Batch {
-    /// Takes in one message of the stream. As the recorder does: admission for commits, assembly for chunks.
-    pub fn take(&mut self, log: &Log, seq: u64, created: i64, message: &Message) {
+    /// Takes in one message of the stream. As the recorder does: admission for commits, assembly for chunks; and `refill` is told what the
+    /// stream has again.
+    pub fn take(
+        &mut self,
+        log: &Log,
+        refill: &mut Refill,
+        (seq, created): (u64, i64),
+        message: &Message,
+    ) {
+        let mut noted = Noted {
+            digest: wire::message_digest(Some(message.lane), &message.payload),
+            positions: Ranges::default(),
+            blobs: Vec::new(),
+        };
         match message.lane {
             Lane::Commits => match wire::decode_commits(&message.payload) {
                 Ok(commits) => {
                     for bytes in commits {
-                        self.take_commit(log, &message.tenant, bytes);
+                        let carried = self.take_commit(log, &message.tenant, bytes);
+                        if let Some((pos, follows)) = carried {
+                            noted.positions.insert(pos);
+                            if refill.read_commit(seq, pos, &follows) {
+                                self.added.insert(pos);
+                            }
+                        }
                     }
                 }
                 Err(_) => self.quarantined += 1,
             },
-            Lane::Chunks => self.take_chunk(log, message),
+            Lane::Chunks => {
+                if let Some((key, is_last)) = self.take_chunk(log, message) {
+                    if is_last {
+                        refill.read_blob(seq, &key);
+                    }
+                    noted.blobs.push(key);
+                }
+            }
         }
-        let digest = wire::message_digest(Some(message.lane), &message.payload);
-        self.messages.insert(seq, digest);
+        self.has_everything = refill.is_empty();
+        self.messages.push((seq, noted));
         self.position = Some(StreamPosition { seq, created });
     }
 
-    fn take_commit(&mut self, log: &Log, tenant: &TenantId, bytes: Bytes) {
+    /// Where the commit is in the log, and what it follows from when it is new there.
+    fn take_commit(
+        &mut self,
+        log: &Log,
+        tenant: &TenantId,
+        bytes: Bytes,
+    ) -> Option<(u64, Vec<u64>)> {
         let hash = Digest::of(&bytes);
         let header = match Header::decode(&bytes) {
             Ok(header) => header,
@@ -257,9 +387,13 @@ impl Batch {
                 DecodeError::NewerFormat { .. }
                 | DecodeError::Malformed { .. }
                 | DecodeError::TrailingBytes { .. },
-            ) => return self.refuse(hash, Reason::Malformed),
+            ) => {
+                self.refuse(hash, Reason::Malformed);
+                return None;
+            }
         };
         let mut view = Overlay { log, batch: self };
+        let follows = view.follows(&header);
         let Ok(outcome) = admission::admit(&mut view, tenant, &bytes, hash, &header);
         match outcome {
             Outcome::Admitted(mut head) => {
@@ -277,12 +411,20 @@ impl Batch {
                     },
                 ));
                 self.verdicts.push((hash, Verdict::Admitted { pos }));
+                Some((pos, follows))
             }
             Outcome::Duplicate { pos } => {
                 self.verdicts.push((hash, Verdict::Admitted { pos }));
+                Some((pos, Vec::new()))
             }
-            Outcome::Stop { .. } => self.refuse(hash, Reason::Malformed),
-            Outcome::Quarantined(reason) => self.refuse(hash, reason),
+            Outcome::Stop { .. } => {
+                self.refuse(hash, Reason::Malformed);
+                None
+            }
+            Outcome::Quarantined(reason) => {
+                self.refuse(hash, reason);
+                None
+            }
         }
     }
 
@@ -291,10 +433,11 @@ impl Batch {
         self.verdicts.push((hash, Verdict::Refused(reason)));
     }
 
-    fn take_chunk(&mut self, log: &Log, message: &Message) {
+    /// The blob that is whole with or before this chunk, and whether this is its last.
+    fn take_chunk(&mut self, log: &Log, message: &Message) -> Option<((TenantId, Digest), bool)> {
         let Ok(chunk) = Chunk::decode(&message.payload) else {
             self.quarantined += 1;
-            return;
+            return None;
         };
         let key = (message.tenant.clone(), chunk.blob);
         if log.blobs.contains_key(&key) || self.blobs.iter().any(|(of, _)| *of == key) {
@@ -304,25 +447,26 @@ impl Batch {
                 .map(|(_, whole)| whole)
                 .or_else(|| log.blobs.get(&key));
             let whole = whole.cloned().unwrap_or_default();
-            self.blobs.push((key, whole));
-            return;
+            self.blobs.push((key.clone(), whole));
+            return Some((key, chunk.is_last()));
         }
         let (next, whole) = self.partial.entry(key.clone()).or_default();
         if chunk.index != *next {
-            return;
+            return None;
         }
         *next += 1;
         whole.extend_from_slice(chunk.data);
         if !chunk.is_last() {
-            return;
+            return None;
         }
         let whole = std::mem::take(whole);
         self.partial.remove(&key);
-        if Digest::of(&whole) == key.1 {
-            self.blobs.push((key, whole));
-        } else {
+        if Digest::of(&whole) != key.1 {
             self.quarantined += 1;
+            return None;
         }
+        self.blobs.push((key.clone(), whole));
+        Some((key, true))
     }
 
     /// How many commits it admits.

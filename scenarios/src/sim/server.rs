@@ -17,8 +17,11 @@ pub(super) struct Server {
     pub consumer: Option<Consumer>,
     /// Bytes of one message, at most.
     pub message_bytes_max: usize,
-    /// The last message whose commits were ever fsynced: what may be forgotten without a trace lies above.
-    pub read_ever: u64,
+    /// As it was at some time.
+    pub copy: Option<Stream>,
+    /// There is no stream.
+    pub is_gone: bool,
+    streams: i64,
     consumers: u64,
 }
 
@@ -39,13 +42,22 @@ impl Server {
             is_up: true,
             consumer: None,
             message_bytes_max: seed.pick(&[4 << 10, 16 << 10, 512 << 10]),
-            read_ever: 0,
+            copy: None,
+            is_gone: false,
+            streams: 1,
             consumers: 0,
         }
     }
 }
 
 impl World {
+    /// A stream of the same name, with nothing in it.
+    pub(super) fn make_stream(&mut self) {
+        self.server.streams += 1;
+        self.server.stream = Stream::new(self.server.streams);
+        self.server.is_gone = false;
+    }
+
     /// The connection breaks; what is on its way may or may not arrive.
     pub(super) fn break_link(&mut self, least: u64, most: u64) {
         if !self.server.is_up {
@@ -68,6 +80,9 @@ impl World {
     pub(super) fn arrive(&mut self, link: u64, sending: u64, message: Message) {
         // Of a broken connection nats-server may still have read what had come.
         if link != self.server.link && (!self.server.is_up || self.seed.one_in(2)) {
+            return;
+        }
+        if self.server.is_gone {
             return;
         }
         let twice = self.seed.one_in(self.weather.stored_twice);

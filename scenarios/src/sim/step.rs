@@ -34,6 +34,8 @@ pub(super) enum Step {
     Look,
     /// The stream answers the reader, over this connection.
     Said(u64, follow::Input),
+    /// The log notes what the stream lost.
+    NoteLoss(follow::Loss),
     /// The consumer has shown no life.
     Heartbeat(u64),
     /// The recorder gathers a batch.

@@ -73,6 +73,11 @@ impl Stream {
             .skip_while(move |(at, _)| *at < seq)
     }
 
+    /// Adds nothing and takes nothing away: the stream as it is put back from a copy.
+    pub fn put_back(&mut self, copy: &Self) {
+        self.clone_from(copy);
+    }
+
     /// nats-server forgets everything above this number, as it does when it dies before it synced.
     pub fn lose_above(&mut self, seq: u64) {
         self.messages

@@ -17,6 +17,10 @@ pub(super) struct Weather {
     pub server_dies: u64,
     /// Of deaths of nats-server: it forgets messages that nobody has read.
     pub unread_lost: u64,
+    /// Of deaths of nats-server: it forgets messages that were read, goes back to an older copy, is created anew, or has no stream.
+    pub goes_back: u64,
+    /// Of steps: a copy of the stream is made.
+    pub copies: u64,
     /// Of steps: the wall clock is set.
     pub clock_steps: u64,
     /// Of steps: another host claims a run, and is not heard of again.
@@ -70,6 +74,8 @@ impl Weather {
             link_breaks: often(40, 400),
             server_dies: often(60, 500),
             unread_lost: often(1, 3),
+            goes_back: often(1, 3),
+            copies: often(20, 200),
             clock_steps: often(60, 600),
             foreign_claims: often(100, 800),
             stale_writes: often(40, 400),

@@ -181,6 +181,7 @@ impl World {
             Step::Silence => self.silence(),
             Step::Look => self.look(),
             Step::Said(link, input) => self.said(link, input),
+            Step::NoteLoss(loss) => self.note_loss(&loss),
             Step::Heartbeat(consumer) => self.heartbeat(consumer),
             Step::Gather => self.gather(),
             Step::Synced => self.synced(),

@@ -3,7 +3,7 @@
 
 use coppice_kernel::Prepared;
 use coppice_messages::{Digest, ids::TenantId};
-use coppice_store::{Verdict, follow::Input};
+use coppice_store::{Verdict, follow, hold::Outgoing};
 use tokio::sync::oneshot;
 
 use super::actors::Told;
@@ -61,11 +61,10 @@ impl World {
 
     /// The publisher sends the next message, if none is in flight.
     pub(in crate::sim) fn publish(&mut self) {
-        if self.host.sending.is_some() || !self.server.is_up {
+        if self.host.sending.is_some() || !self.server.is_up || !self.host.is_ready {
             return;
         }
-        let bytes_max = self.server.message_bytes_max;
-        let Some(outgoing) = self.host.hold.next_message(bytes_max) else {
+        let Some(outgoing) = self.next_message() else {
             return;
         };
         let number = self.number();
@@ -96,6 +95,19 @@ impl World {
         }
     }
 
+    /// What the stream lost, then what is held.
+    fn next_message(&mut self) -> Option<Outgoing> {
+        let bytes_max = self.server.message_bytes_max;
+        let lost = self.host.refill.next_message(&self.log, bytes_max);
+        lost.or_else(|| self.host.hold.next_message(bytes_max))
+    }
+
+    /// Everything that the recorder has not spoken about is sent again.
+    pub(super) fn send_again(&mut self) {
+        self.host.refill.send_again();
+        self.host.hold.send_again();
+    }
+
     /// What is in flight counts as lost on its way.
     pub(super) fn unclear(&mut self) {
         if let Some(sending) = self.host.sending.take() {
@@ -113,9 +125,19 @@ impl World {
         self.host.unclear = 0;
         self.note(format_args!("ack {seq} of {number}, stood at {stood_at}"));
         if seq > stood_at {
+            return self.go_on();
+        }
+        // The number was given before.
+        self.host.is_ready = false;
+        self.suspect(seq, stood_at);
+    }
+
+    /// A message is not in flight any more: the next one is sent, or the reader looks, which waited for that.
+    fn go_on(&mut self) {
+        if self.host.is_ready {
             self.publish();
         } else {
-            self.follow(&Input::Ack { seq, stood_at });
+            self.look_if_waiting();
         }
     }
 
@@ -125,19 +147,21 @@ impl World {
         }
         self.note(format_args!("no ack of {number}"));
         self.host.sending = None;
-        self.host.hold.send_again();
+        self.send_again();
         let backoff = 10_000 << self.host.unclear.min(7);
         self.host.unclear += 1;
         self.put(backoff, Step::Publish);
+        self.look_if_waiting();
     }
 
     /// The publisher sends again when the recorder has been silent about what was sent.
     pub(in crate::sim) fn silence(&mut self) {
         self.put(WAIT, Step::Silence);
         let silent = self.mono.saturating_sub(self.host.heard) >= WAIT;
-        if self.host.sending.is_none() && silent && !self.host.hold.is_empty() {
-            self.note(format_args!("silence: {} held", self.host.hold.len()));
-            self.host.hold.send_again();
+        let waiting = self.host.hold.len() as u64 + self.host.refill.count();
+        if self.host.sending.is_none() && silent && waiting > 0 {
+            self.note(format_args!("silence: {waiting} wait"));
+            self.send_again();
             self.host.heard = self.mono;
             self.publish();
         }
@@ -161,9 +185,8 @@ impl World {
         }
     }
 
-    /// What the publisher holds is let go with its host, so this is only for a host that stops by itself.
-    pub(super) fn went_back(&mut self, fault: String) {
-        self.note(format_args!("the host stops: {fault}"));
-        self.broken("the stream is followed", fault);
+    /// Messages that were never read are gone: never in this world, whose streams begin at their beginning.
+    pub(super) fn trimmed(&mut self, fault: follow::Trimmed) {
+        self.broken("the stream is followed", fault.to_string());
     }
 }

@@ -1,10 +1,7 @@
 //! The shell of following, around the store's own [`coppice_store::follow`]: asks the simulated stream what the machine wants to know.
 
-use std::collections::BTreeMap;
-
-use coppice_messages::Digest;
 use coppice_store::{
-    follow::{Follower, Input, Output},
+    follow::{Follower, Input, Loss, Output},
     log::StreamPosition,
     wire,
 };
@@ -22,8 +19,10 @@ const HEARTBEATS_MISSED: u64 = 1_500_000;
 /// The state of the shell.
 pub(super) struct Reader {
     follower: Follower,
-    /// Digests of what was handed over in this host's life; those of earlier lives are in the log.
-    handed: BTreeMap<u64, Digest>,
+    /// It waits for the recorder to have what was handed over, or for the message in flight, to look.
+    is_waiting: bool,
+    /// The connection on which a loss was found that the log is noting.
+    noting: Option<u64>,
     /// The stream's last message when it was last asked.
     seen: u64,
     /// The stream's last message when it was first read.
@@ -32,10 +31,11 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    pub fn new(position: Option<StreamPosition>) -> Self {
+    pub fn new(position: Option<StreamPosition>, oldest: Option<u64>) -> Self {
         Self {
-            follower: Follower::new(position, position.map(|_| 1)),
-            handed: BTreeMap::new(),
+            follower: Follower::new(position, oldest),
+            is_waiting: false,
+            noting: None,
             seen: 0,
             target: None,
             beat: None,
@@ -54,48 +54,111 @@ impl Reader {
 }
 
 impl World {
-    /// The reader begins anew: a new connection, an error, a missed heartbeat.
+    /// The reader begins anew: a new connection, an error, a missed heartbeat. Nothing is sent from here until it reads on.
     pub(in crate::sim) fn look(&mut self) {
+        self.host.is_ready = false;
+        self.server.consumer = None;
         if !self.server.is_up {
             return;
         }
-        self.server.consumer = None;
-        self.follow(&Input::Reconnected);
+        // What was handed over is compared by what the recorder noted about it; and what is on its way must not be taken for old.
+        let handed = self.host.reader.seq();
+        let waits = self.host.reader.noting.is_some()
+            || self.host.sending.is_some()
+            || !self.host.recorder.is_idle()
+            || self.host.recorder.read() < handed;
+        self.host.reader.is_waiting = waits;
+        if !waits {
+            self.follow(&Input::Reconnected);
+        }
     }
 
-    pub(super) fn follow(&mut self, input: &Input) {
+    /// The recorder has got further, or nothing is in flight any more: a reader that waited for it looks.
+    pub(super) fn look_if_waiting(&mut self) {
+        if self.host.reader.is_waiting {
+            self.look();
+        }
+    }
+
+    fn follow(&mut self, input: &Input) {
         let output = self.host.reader.follower.step(input);
         self.note(format_args!("follow {input:?} -> {output:?}"));
         match output {
-            Output::AskInfo => {
-                let info = self.server.stream.info();
-                let said = Input::Info {
-                    created: info.created,
-                    first: info.first,
-                    last: info.last,
-                };
-                self.host.reader.seen = info.last;
-                self.answer(said);
+            Output::AskInfo => self.tell_info(),
+            Output::MakeStream => {
+                self.make_stream();
+                self.tell_info();
             }
             Output::Compare(seq) => {
-                let found = self.server.stream.get(seq).map(digest);
-                let known = self.host.reader.handed.get(&seq).copied();
-                let known = known.or_else(|| self.log.message(seq));
-                let agrees = found.is_some() && found == known;
+                let found = self.server.stream.get(seq);
+                let found =
+                    found.map(|found| wire::message_digest(Some(found.lane), &found.payload));
+                let agrees = found.is_some() && found == self.log.message_digest(seq);
                 self.answer(Input::Compared { seq, agrees });
             }
+            Output::PutBack(loss) => {
+                self.host.reader.noting = Some(self.server.link);
+                self.put_between(50, 4 * MS, Step::NoteLoss(loss));
+            }
             Output::Read { from } => {
+                // A stream that lost what nobody had read ends earlier than it once said.
                 let seen = self.host.reader.seen;
-                self.host.reader.target.get_or_insert(seen);
+                let target = self.host.reader.target.get_or_insert(seen);
+                *target = seen.min(*target);
                 self.consume(from);
                 self.expect_life();
+                self.host.is_ready = true;
+                self.send_again();
+                self.put(0, Step::Publish);
                 self.start_roots();
             }
             Output::Admit | Output::Ignore => {}
-            Output::PutBack(loss) => self.went_back(loss.why.to_string()),
-            Output::MakeStream => self.went_back("there is no stream".to_owned()),
-            Output::Stop(fault) => self.went_back(fault.to_string()),
+            Output::Stop(fault) => self.trimmed(fault),
         }
+    }
+
+    fn tell_info(&mut self) {
+        let info = self.server.stream.info();
+        self.host.reader.seen = info.last;
+        self.answer(if self.server.is_gone {
+            Input::Gone
+        } else {
+            Input::Info {
+                created: info.created,
+                first: info.first,
+                last: info.last,
+            }
+        });
+    }
+
+    /// The log knows what the stream lost, before anything is sent.
+    pub(in crate::sim) fn note_loss(&mut self, loss: &Loss) {
+        self.log.went_back(loss);
+        self.host.refill = self.log.refill();
+        self.host.recorder.went_back(loss.after);
+        let lost = self.host.refill.count();
+        self.note(format_args!("to put back: {lost}"));
+        let link = self.host.reader.noting.take();
+        if link == Some(self.server.link) {
+            self.follow(&Input::PutBack);
+        } else {
+            // The connection broke meanwhile.
+            self.host.reader.follower.step(&Input::PutBack);
+            self.look();
+        }
+    }
+
+    /// An acknowledgement is not above what had been read when its message was sent.
+    pub(super) fn suspect(&mut self, seq: u64, stood_at: u64) {
+        let output = self
+            .host
+            .reader
+            .follower
+            .step(&Input::Ack { seq, stood_at });
+        self.note(format_args!(
+            "ack {seq} of one sent at {stood_at} -> {output:?}"
+        ));
+        self.put_between(0, 10_000, Step::Look);
     }
 
     /// The stream answers over the present connection.
@@ -153,13 +216,7 @@ impl World {
                 return;
             }
         }
-        self.host.reader.handed.insert(seq, digest(&message));
         let created = self.host.reader.follower.created().unwrap_or_default();
         self.arrived(seq, created, message);
     }
-}
-
-/// By what a message is known again.
-fn digest(message: &Message) -> Digest {
-    wire::message_digest(Some(message.lane), &message.payload)
 }

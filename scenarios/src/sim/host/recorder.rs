@@ -31,6 +31,11 @@ impl Recorder {
         self.read
     }
 
+    /// The stream went back.
+    pub fn went_back(&mut self, read: u64) {
+        self.read = read;
+    }
+
     /// The batch whose fsync is under way.
     pub fn batch(&mut self) -> Option<Batch> {
         self.batch.take().map(|(_, batch)| batch)
@@ -60,7 +65,7 @@ impl World {
             let Some((seq, created, message)) = recorder.arrivals.pop_front() else {
                 break;
             };
-            batch.take(&self.log, seq, created, &message);
+            batch.take(&self.log, &mut self.host.refill, (seq, created), &message);
             last = seq;
         }
         let commits = batch.len();
@@ -89,5 +94,6 @@ impl World {
         self.stored(&blobs);
         self.release(&synced.verdicts);
         self.start_roots();
+        self.look_if_waiting();
     }
 }
