@@ -222,6 +222,15 @@ impl Publisher {
     /// How far the recorder has read the stream; compared with the numbers that the stream gives to new messages.
     pub(crate) fn recorder_read(&self, seq: u64) {
         self.shared.read.store(seq, Ordering::Release);
+        let is_refilling = {
+            let mut refill = lock(&self.shared.refill);
+            refill.written();
+            !refill.is_empty()
+        };
+        if is_refilling {
+            // What was read may have to be put back as well, or does not hold up anything any more.
+            self.shared.wake.notify_one();
+        }
     }
 
     /// Waits until nothing is held.
@@ -348,8 +357,14 @@ impl Publisher {
 
     /// What the stream lost, then what is held.
     fn next_message(&self, log: &LogReader, bytes_max: usize) -> Option<Outgoing> {
-        let lost = lock(&self.shared.refill).next_message(log, bytes_max);
-        lost.or_else(|| lock(&self.shared.hold).next_message(bytes_max))
+        {
+            let mut refill = lock(&self.shared.refill);
+            let lost = refill.next_message(log, bytes_max);
+            if lost.is_some() || refill.holds_up(self.shared.read.load(Ordering::Acquire)) {
+                return lost;
+            }
+        }
+        lock(&self.shared.hold).next_message(bytes_max)
     }
 
     /// Nothing is unsent: waits for something new, or sends again when the recorder is silent about what was sent.

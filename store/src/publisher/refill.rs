@@ -40,6 +40,8 @@ pub struct Refill {
     whole: Option<(u64, Bytes)>,
     /// The next commit to send.
     next_pos: u64,
+    /// From this position on the log is only about to have the commits.
+    unwritten: Option<u64>,
 }
 
 impl Refill {
@@ -81,19 +83,30 @@ impl Refill {
         self.positions.count() + self.blobs.len() as u64
     }
 
-    /// A commit was read from message `message` and is in the log at `pos`. One that is new there follows from those at `follows`. When it was
-    /// published before the loss was noticed, it lies in the stream in front of what is put back; if it follows from that, it is sent once
-    /// more, behind it. Says whether it was added.
+    /// A commit was read from message `message` and is in the log at `pos`. One that is new there follows from those at `follows`. If it lies
+    /// in the stream in front of what it follows from, because it was published before the loss was noticed or by somebody else, it is sent
+    /// once more, behind it. Says whether it was added.
     pub fn read_commit(&mut self, message: u64, pos: u64, follows: &[u64]) -> bool {
-        if message > self.until {
-            self.positions.remove(pos);
-            return false;
-        }
         let lost = follows.iter().any(|pos| self.positions.contains(*pos));
         if lost {
             self.positions.insert(pos);
+            self.unwritten.get_or_insert(pos);
+        } else if message > self.until {
+            self.positions.remove(pos);
         }
         lost
+    }
+
+    /// Whether anything new must wait, now that the log has read the stream up to `read`: what was published before the loss was noticed may
+    /// have to be put back as well, and that is known once it was read.
+    #[must_use]
+    pub fn holds_up(&self, read: u64) -> bool {
+        !self.is_empty() && (read < self.until || self.unwritten.is_some())
+    }
+
+    /// The log has what was read.
+    pub fn written(&mut self) {
+        self.unwritten = None;
     }
 
     /// The last chunk of a whole blob was read from message `message`.
@@ -153,6 +166,9 @@ impl Refill {
         let mut taken = Vec::new();
         let mut size = MESSAGE_ENTRY_OVERHEAD;
         while let Some(pos) = self.positions.next_from(self.next_pos) {
+            if self.unwritten.is_some_and(|unwritten| pos >= unwritten) {
+                break;
+            }
             let Some((tenant, bytes)) = source.commit(pos) else {
                 self.next_pos = pos + 1;
                 continue;

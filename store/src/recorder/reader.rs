@@ -129,10 +129,9 @@ impl Reader {
                 Output::Read { from } => {
                     // Only now: a stream that must not be followed has no target.
                     let last = self.seen;
-                    self.to.target.send_if_modified(|target| {
-                        let first = target.is_none();
-                        target.get_or_insert(last);
-                        first
+                    // One that lost what nobody had read ends earlier than it once said.
+                    self.to.target.send_modify(|target| {
+                        *target = Some(target.map_or(last, |known| known.min(last)));
                     });
                     return self.read(from, link).await;
                 }

@@ -314,12 +314,20 @@ impl Started {
     /// Waits until the log has what the stream had at the start: whoever folds the log before would miss it.
     async fn caught_up(mut self) -> Result<Self, OpenError> {
         let reached = async {
-            let target = match self.target.wait_for(Option::is_some).await {
-                Ok(target) => target.unwrap_or_default(),
-                Err(_) => return false,
-            };
-            let reached = self.progress.wait_for(|p| p.stream >= target).await;
-            reached.is_ok()
+            loop {
+                let target = match self.target.wait_for(Option::is_some).await {
+                    Ok(target) => target.unwrap_or_default(),
+                    Err(_) => return false,
+                };
+                tokio::select! {
+                    reached = self.progress.wait_for(|p| p.stream >= target) => {
+                        return reached.is_ok();
+                    }
+                    changed = self.target.changed() => if changed.is_err() {
+                        return false;
+                    }
+                }
+            }
         };
         let fault = tokio::select! {
             reached = reached => (!reached).then(|| self.fatal.get()).map(|fatal| {

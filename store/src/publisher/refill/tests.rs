@@ -105,11 +105,33 @@ fn what_was_published_in_front_of_what_is_put_back_is_sent_once_more_behind_it()
     let others = refill.read_commit(8, 4, &[]);
     assert!(!others, "it follows from nothing that was lost");
     assert!(refill.read_commit(8, 3, &[2]), "admitted in front of them");
+    check(&mut refill, &log, &[]);
+    assert!(refill.holds_up(9), "the log does not have it yet");
+    refill.written();
     check(&mut refill, &log, &["a:3"]);
     refill.read_commit(10, 1, &[]);
     refill.read_commit(10, 2, &[]);
     refill.read_commit(11, 3, &[]);
     assert!(refill.is_empty());
+}
+
+#[test]
+fn what_somebody_else_published_in_front_of_what_is_still_to_be_put_back_is_sent_once_more_too() {
+    let (log, _) = log(&["a", "a", "a"]);
+    let mut refill = Refill::new(positions(&[1, 2]), Vec::new(), 9);
+    assert!(refill.read_commit(10, 3, &[2]), "read behind the loss");
+    refill.written();
+    check(&mut refill, &log, &["a:1,2,3"]);
+}
+
+#[test]
+fn nothing_new_is_sent_before_it_is_known_what_must_be_put_back() {
+    let (log, _) = log(&["a"]);
+    let mut refill = Refill::new(positions(&[1]), Vec::new(), 9);
+    check(&mut refill, &log, &["a:1"]);
+    assert!(refill.holds_up(8) && !refill.holds_up(9));
+    refill.read_commit(10, 1, &[]);
+    assert!(!refill.holds_up(8), "everything is there again");
 }
 
 #[test]
