@@ -99,7 +99,10 @@ impl World {
     fn next_message(&mut self) -> Option<Outgoing> {
         let bytes_max = self.server.message_bytes_max;
         let lost = self.host.refill.next_message(&self.log, bytes_max);
-        lost.or_else(|| self.host.hold.next_message(bytes_max))
+        if lost.is_some() || self.host.refill.holds_up(self.host.recorder.read()) {
+            return lost;
+        }
+        self.host.hold.next_message(bytes_max)
     }
 
     /// Everything that the recorder has not spoken about is sent again.

@@ -81,6 +81,7 @@ impl World {
         };
         let synced = self.log.sync(batch);
         self.host.recorder.read = last;
+        self.host.refill.written();
         self.recorded(&synced);
         self.note(format_args!("synced up to {last}, log {}", self.log.len()));
         if !self.host.recorder.arrivals.is_empty() {
@@ -93,6 +94,8 @@ impl World {
         }
         self.stored(&blobs);
         self.release(&synced.verdicts);
+        // What was read may have to be put back, or let go what is new.
+        self.put(0, Step::Publish);
         self.start_roots();
         self.look_if_waiting();
     }
