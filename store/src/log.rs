@@ -13,7 +13,12 @@ pub(crate) mod quarantine;
 pub(crate) mod rows;
 pub(crate) mod sleepers;
 
-use std::{io, path::Path, path::PathBuf, sync::Arc};
+use std::{
+    fs::{self, File},
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use bytes::Bytes;
 use coppice_messages::{
@@ -132,6 +137,24 @@ pub(crate) struct Tables {
 }
 
 impl Tables {
+    /// Opens the log at a path; one that is not there is made beside it and moved there whole. The database does not open again when the
+    /// process that made it was killed halfway.
+    pub fn open_or_make(path: &Path) -> Result<Self, fjall::Error> {
+        if !path.try_exists()? {
+            let half = path.with_extension("new");
+            match fs::remove_dir_all(&half) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
+                Ok(()) | Err(_) => {}
+            }
+            drop(Self::open(&half)?);
+            fs::rename(&half, path)?;
+            if let Some(parent) = path.parent() {
+                File::open(parent)?.sync_all()?;
+            }
+        }
+        Self::open(path)
+    }
+
     pub fn open(path: &Path) -> Result<Self, fjall::Error> {
         let db = Database::builder(path)
             .max_journaling_size(JOURNAL_BYTES)
@@ -174,8 +197,8 @@ impl Log {
 
     pub(crate) fn open_in(directory: DataDir) -> Result<Self, OpenLogError> {
         let path = directory.log();
-        let tables =
-            Tables::open(&path).map_err(|source| OpenLogError::Database { path, source })?;
+        let tables = Tables::open_or_make(&path)
+            .map_err(|source| OpenLogError::Database { path, source })?;
         Ok(Self::of(directory, tables))
     }
 

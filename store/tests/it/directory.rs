@@ -54,3 +54,20 @@ fn reading_where_nothing_was_recorded_says_so_and_makes_nothing() {
     assert!(said(&error).contains("no data directory"), "{error}");
     assert!(!missing.exists());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_that_was_not_made_to_its_end_is_made_again_and_nothing_is_set_aside() {
+    let data = tempfile::tempdir().expect("a directory");
+    // As a kill leaves it: the journal is there, what says that it is whole is not.
+    fs::create_dir_all(data.path().join("log.new/keyspaces")).expect("made");
+    fs::write(data.path().join("log.new/0.jnl"), [0; 64]).expect("written");
+    let store = open(data.path()).await;
+    store.close().await;
+    drop(store);
+    assert!(Log::open(data.path()).is_ok());
+    for name in fs::read_dir(data.path()).expect("readable") {
+        let name = name.expect("readable").file_name();
+        let name = name.to_string_lossy();
+        assert!(!name.contains("new") && !name.contains("aside"), "{name}");
+    }
+}
