@@ -12,11 +12,11 @@ use tokio::{
 use super::{BusOptions, Endpoint, Inner, Options, Store, beat};
 use crate::{
     bus::{self, Bus, BusError, Credentials},
-    closing,
+    clock, closing,
     data_dir::DataDir,
     fatal::{Fatal, FatalCell},
     follow::Follower,
-    limits::{ARRIVALS_MAX, DRAIN_WAIT},
+    limits::{ARRIVALS_MAX, DRAIN_WAIT, GUARD_TICK, SERVER_START_WAIT},
     log::{
         Log, OpenLogError, ReadError,
         heal::{self, Healing},
@@ -227,15 +227,35 @@ struct Started {
     fatal: FatalCell,
 }
 
+/// Connects; to a private server again and again for a while, because one that dies just then is started again.
+async fn patiently<T, F: Future<Output = Result<T, BusError>>>(
+    private: bool,
+    connect: impl Fn() -> F,
+) -> Result<T, BusError> {
+    let from = clock::mono();
+    loop {
+        match connect().await {
+            Err(error @ (BusError::Connect { .. } | BusError::GetStream { .. }))
+                if private && from.elapsed() < SERVER_START_WAIT =>
+            {
+                tracing::warn!(%error, "nats-server is not there: trying again");
+                clock::pause(GUARD_TICK).await;
+            }
+            other => return other,
+        }
+    }
+}
+
 async fn start(
     options: &Options,
     (endpoint, service): (&Endpoint, &Endpoint),
     directory: DataDir,
 ) -> Result<Started, OpenError> {
-    let bus = Bus::open(endpoint, options.stream_bytes_max).await?;
-    let (service, _) = bus::connect(service, "coppice-api").await?;
+    let private = matches!(options.bus, BusOptions::Private { .. });
+    let bus = patiently(private, || Bus::open(endpoint, options.stream_bytes_max)).await?;
+    let (service, _) = patiently(private, || bus::connect(service, "coppice-api")).await?;
     let (feed, feed_task) = if options.feed {
-        let (client, _) = bus::connect(endpoint, "coppice-feed").await?;
+        let (client, _) = patiently(private, || bus::connect(endpoint, "coppice-feed")).await?;
         let (feed, task) = Feed::start(client, endpoint.realm.clone());
         (Some(feed), Some(task))
     } else {
@@ -350,5 +370,34 @@ impl Started {
             healing.undo();
         }
         Err(OpenError::Fatal(fatal))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_private_server_that_is_away_for_a_moment_is_tried_again_and_a_shared_one_is_not() {
+        let nobody = Endpoint {
+            url: "nats://127.0.0.1:1".to_owned(),
+            realm: Realm::local(),
+            credentials: Credentials::None,
+            inbox_prefix: "_INBOX".to_owned(),
+        };
+        let tried = AtomicU32::new(0);
+        let back_at_the_third = || async {
+            if tried.fetch_add(1, Ordering::Relaxed) < 2 {
+                bus::connect(&nobody, "test").await.map(drop)
+            } else {
+                Ok(())
+            }
+        };
+        assert!(patiently(true, back_at_the_third).await.is_ok());
+        tried.store(0, Ordering::Relaxed);
+        assert!(patiently(false, back_at_the_third).await.is_err());
+        assert_eq!(tried.load(Ordering::Relaxed), 1);
     }
 }
