@@ -234,7 +234,8 @@ async fn patiently<T, F: Future<Output = Result<T, BusError>>>(
 ) -> Result<T, BusError> {
     let from = clock::mono();
     loop {
-        match connect().await {
+        // On the heap: whoever opens a store need not carry every connection under way.
+        match Box::pin(connect()).await {
             Err(error @ (BusError::Connect { .. } | BusError::GetStream { .. }))
                 if private && from.elapsed() < SERVER_START_WAIT =>
             {
