@@ -16,14 +16,14 @@ use tempfile::TempDir;
 
 use crate::world::World;
 
-/// The program of the example `host`, which cargo builds beside the tests.
+/// The program of the example `whole_host`, which cargo builds beside the tests.
 pub fn host_program() -> PathBuf {
     let test = std::env::current_exe().expect("a test knows its own program");
     let profile = test
         .parent()
         .and_then(Path::parent)
         .expect("tests lie in <profile>/deps");
-    let program = profile.join("examples").join("host");
+    let program = profile.join("examples").join("whole_host");
     assert!(
         program.is_file(),
         "{} is missing: run the tests through cargo test or cargo nextest run -p coppice-actors, which build examples",

@@ -12,14 +12,14 @@ use coppice_messages::{
 use coppice_store::{BusOptions, GuardCommand, Options, Store, Verdict};
 use tokio::sync::oneshot;
 
-/// The program whose guard the tests use: the example `host`, which cargo builds beside them.
+/// The program whose guard the tests use: the example `store_host`, which cargo builds beside them.
 pub fn host_program() -> PathBuf {
     let test = std::env::current_exe().expect("a test knows its own program");
     let profile = test
         .parent()
         .and_then(Path::parent)
         .expect("tests lie in <profile>/deps");
-    let program = profile.join("examples").join("host");
+    let program = profile.join("examples").join("store_host");
     assert!(
         program.is_file(),
         "{} is missing: run the tests through cargo test or cargo nextest run -p coppice-store, which build examples",

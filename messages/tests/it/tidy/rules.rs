@@ -377,3 +377,19 @@ pub fn cited_tests_exist(source: &Source, tests: &[String]) -> Vec<String> {
     }
     found
 }
+
+/// Examples whose program would take the place of another crate's.
+pub fn examples_of_one_name(paths: &[&str]) -> Vec<String> {
+    let name = |path: &&str| {
+        path.split_once("/examples/")
+            .map(|(_, name)| name.to_owned())
+    };
+    let names: Vec<String> = paths.iter().filter_map(name).collect();
+    let doubled = names
+        .iter()
+        .enumerate()
+        .filter(|(at, name)| names[..*at].contains(name));
+    doubled
+        .map(|(_, name)| format!("two crates have an example {name}: rename one"))
+        .collect()
+}

@@ -1,6 +1,6 @@
 //! The smallest host: a program that embeds the store.
 //!
-//!     cargo run -p coppice-store --example host -- DIRECTORY
+//!     cargo run -p coppice-store --example store_host -- DIRECTORY
 //!
 //! It opens the store, which starts a private nats-server under a guard, says so in the tenant's system chain, and prints one line: the position
 //! of that fact and the process id of nats-server. It ends in order when its standard input ends. Killed in whatever way, it takes nats-server

@@ -1,6 +1,6 @@
 //! The smallest program that is a host and its own guard.
 //!
-//!     cargo run -p coppice-actors --example host -- '{"data": "DIRECTORY", "stop_with_stdin": true}'
+//!     cargo run -p coppice-actors --example whole_host -- '{"data": "DIRECTORY", "stop_with_stdin": true}'
 //!
 //! Its only argument are its options as JSON ([`coppice_actors::host::HostOptions`]). It runs until SIGTERM, SIGINT or, with
 //! `stop_with_stdin`, the end of its standard input.
