@@ -261,8 +261,8 @@ fn every_test_that_a_rule_of_the_architecture_cites_exists() {
 /// Programs of examples lie in one directory, whichever crate they are of: of two with one name the later one stays.
 #[test]
 fn no_two_crates_have_an_example_of_the_same_name() {
-    let paths: Vec<String> = sources().iter().map(Source::path).collect();
-    let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+    let sources = sources();
+    let paths: Vec<&str> = sources.iter().map(Source::path).collect();
     assert_eq!(rules::examples_of_one_name(&paths), [] as [String; 0]);
     let bad = ["store/examples/host.rs", "actors/examples/host.rs"];
     assert_eq!(rules::examples_of_one_name(&bad).len(), 1);
