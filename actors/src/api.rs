@@ -109,6 +109,8 @@ pub enum Code {
     InvalidInput,
     /// The release's documents are incomplete or refused.
     InvalidRelease,
+    /// The key started a tree of another release or input.
+    KeyConflict,
     /// There is no such run or tree.
     UnknownRun,
     /// There is no such verb.
@@ -135,6 +137,7 @@ impl Code {
             Self::InvalidRequest => "invalid_request",
             Self::InvalidInput => "invalid_input",
             Self::InvalidRelease => "invalid_release",
+            Self::KeyConflict => "key_conflict",
             Self::UnknownRun => "unknown_run",
             Self::UnknownVerb => "unknown_verb",
             Self::TooLarge => "too_large",
@@ -151,6 +154,7 @@ impl Code {
     pub fn status(self) -> u16 {
         match self {
             Self::InvalidRequest | Self::InvalidInput | Self::InvalidRelease => 400,
+            Self::KeyConflict => 409,
             Self::UnknownRun | Self::UnknownVerb => 404,
             Self::TooLarge => 413,
             Self::Busy => 429,

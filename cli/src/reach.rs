@@ -232,6 +232,7 @@ pub fn refused(error: &ApiError) -> Failure {
         Code::InvalidRequest
         | Code::InvalidInput
         | Code::InvalidRelease
+        | Code::KeyConflict
         | Code::UnknownRun
         | Code::UnknownVerb
         | Code::TooLarge => Failure::Input(problem),

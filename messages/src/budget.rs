@@ -141,6 +141,12 @@ impl Spent {
         self.zip(&Self::default(), |amount, _| amount / parts.max(1))
     }
 
+    /// Each dimension so many times; saturates.
+    #[must_use]
+    pub fn times(&self, count: u64) -> Self {
+        self.zip(&Self::default(), |amount, _| amount.saturating_mul(count))
+    }
+
     /// Whether nothing is in it.
     #[must_use]
     pub fn is_nothing(&self) -> bool {

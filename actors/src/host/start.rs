@@ -7,9 +7,9 @@ use std::{
 
 use coppice_kernel::open;
 use coppice_messages::{
-    Digest, Payload, Value,
+    Commit, Digest, Event, Payload, Value,
     delegation::Root,
-    event::run::ClaimReason,
+    event::run::{self, ClaimReason},
     ids::{RunId, TenantId, TreeId},
 };
 use coppice_store::{BlobError, clock};
@@ -41,6 +41,7 @@ pub(super) async fn start(
         met,
     };
     if services.store.log().row(&tenant, &run)?.is_some() {
+        same(services, &tenant, &run, &request)?;
         return Ok(started(true));
     }
     admit(services)?;
@@ -75,6 +76,41 @@ pub(super) async fn start(
             format!("the run {run} could not be opened: see coppice status"),
         )),
     }
+}
+
+/// A key names one request: met again with another release or input, it is a mistake of whoever asks, and nothing is started.
+fn same(
+    services: &Services,
+    tenant: &TenantId,
+    run: &RunId,
+    request: &StartRequest,
+) -> Result<(), ApiError> {
+    let Some(first) = services.store.log().chain(tenant, run).next() else {
+        return Ok(());
+    };
+    let unreadable =
+        |error: &dyn std::error::Error| ApiError::new(Code::LogUnreadable, with_causes(error));
+    let commit = Commit::decode(&first?.bytes).map_err(|error| unreadable(&error))?;
+    let opened = commit
+        .events
+        .into_iter()
+        .find_map(|entry| match entry.event {
+            Event::Run(run::Event::Opened(opened)) => Some(opened),
+            _ => None,
+        });
+    let Some(opened) = opened else { return Ok(()) };
+    let what = if opened.release != request.release {
+        "another release (topology, contract, tools or models)"
+    } else if opened.input.digest() != request.input.digest() {
+        "another input"
+    } else {
+        return Ok(());
+    };
+    let message = format!(
+        "the key {} started {run} with {what}: use another key for another request",
+        request.key
+    );
+    Err(ApiError::new(Code::KeyConflict, message))
 }
 
 /// Whether the host takes anything further on.

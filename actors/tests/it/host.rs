@@ -48,6 +48,23 @@ async fn a_tree_runs_to_its_end_and_everything_about_it_can_be_looked_up() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_used_key_with_another_input_is_a_conflict_and_starts_nothing() {
+    let place = Place::new().await;
+    let host = place.host(place.options()).await;
+    let client = place.client().await;
+    let first = client.start(&tenant(), &comparison("one")).await.unwrap();
+    let other = start(
+        "one",
+        r#"{"request_id": "r-other", "incidents": ["incident_104"]}"#,
+    );
+    let refused = client.start(&tenant(), &other).await;
+    assert!(matches!(refused, Err(ClientError::Refused(error)) if error.code == Code::KeyConflict));
+    ended(&client, &first.run).await;
+    assert_eq!(place.world.tickets(), 1);
+    host.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_same_key_meets_the_same_tree() {
     let place = Place::new().await;
     let host = place.host(place.options()).await;

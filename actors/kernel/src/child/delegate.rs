@@ -115,6 +115,43 @@ impl State {
         Ok(items)
     }
 
+    /// Whether every member of a fan-out can be made, so that none is made, and spends, for a group that can never be whole.
+    pub(super) fn affords_all(
+        &self,
+        request: &Request,
+        members: usize,
+        turn: &Turn<'_>,
+    ) -> Result<(), (&'static str, String)> {
+        let Some(opened) = self.opened() else {
+            return Ok(());
+        };
+        let (members, held) = (members as u64, opened.envelope.held());
+        let share = self.account.left().share(members + 1);
+        if let Err(over) = self.account.affords(&request.spent(&share).times(members)) {
+            let why = format!(
+                "{members} children need {} {}, {} is left",
+                over.asked, over.dimension, over.left
+            );
+            return Err(("budget_refused", why));
+        }
+        let made = u64::from(self.children.count()) + members;
+        if made > u64::from(held.children_left) {
+            return Err((
+                "delegation_refused",
+                format!("{made} children, the run may make {}", held.children_left),
+            ));
+        }
+        let within_minute = u64::from(self.children.made_within_minute(turn.now)) + members;
+        if within_minute > u64::from(held.spawn_per_minute) {
+            let why = format!(
+                "{within_minute} children within a minute, the run may make {}",
+                held.spawn_per_minute
+            );
+            return Err(("delegation_refused", why));
+        }
+        Ok(())
+    }
+
     /// The children's deadline is no later than the join's.
     pub(super) fn within_join(
         &self,

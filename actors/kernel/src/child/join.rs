@@ -44,7 +44,12 @@ impl State {
     ) -> Vec<Event> {
         let Some(group) = self.children.groups.get(&fan_out.slot) else {
             return match self.items(fan_out, turn) {
-                Ok(items) => vec![self.open_proposed_join(node, fan_out.slot.clone(), items.len())],
+                Ok(items) => match self.affords_all(delegation, items.len(), turn) {
+                    Ok(()) => {
+                        vec![self.open_proposed_join(node, fan_out.slot.clone(), items.len())]
+                    }
+                    Err((class, why)) => vec![self.failed(node, class, why)],
+                },
                 Err(why) => vec![self.failed(node, "result_invalid", why)],
             };
         };

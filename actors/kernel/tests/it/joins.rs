@@ -5,30 +5,16 @@ use coppice_messages::{
     event::{join::SlotOutcome, run::Reason},
 };
 
-use crate::world::{Weather, World, input, plan_of};
+use crate::world::{Weather, World, comparison, input, plan_of};
 
 /// A tree whose root asks `width` members one question and ends with what the join says.
 fn voting(width: u32, join: &str, seed: u64, failing: fn(&Value) -> bool) -> World {
-    let yaml = format!(
-        "
-topology: voting
-version: 1
-contract: default
-result_schema: incident_summary_v1
-input: {{ type: object }}
-agents:
-  voter: {{ model: scripted/summarise, tools: [read_incident, search_runbook], result_schema: incident_summary_v1 }}
-nodes:
-  vote:
-    fan_out: {{ width: {width}, agent: voter, slot: vote, concurrency: 3 }}
-    delegation: {{ objective: Decide, authority_scope: {{ access: read_only }}, budget: {{ steps: 12, tokens: 18000, wall_clock: 1m }} }}
-    join: {join}
-  done:
-    after: [vote]
-    end: {{ reason: succeeded, answer: {{ incident: x, severity: high, summary: {{ from: vote, at: /outcomes/0 }} }}, evidence: [ {{ check: find_ticket, arguments: {{ request_id: x }}, expect: {{ eq: [ {{ from: check, at: /count }}, 0 ] }} }} ] }}
-"
+    let mut world = World::new(
+        plan_of(&yaml(width, join)),
+        input(0),
+        seed,
+        Weather::default(),
     );
-    let mut world = World::new(plan_of(&yaml), input(0), seed, Weather::default());
     world.failing = failing;
     world.run();
     assert_eq!(kinds(&world, "join.decided"), 1);
@@ -195,4 +181,40 @@ fn different_answers_to_one_question_fail_the_join_that_says_so_and_go_to_a_pers
         nobody,
     );
     assert_eq!(reason(&world), Reason::Succeeded);
+}
+
+#[test]
+fn a_fan_out_that_can_never_be_whole_makes_no_child() {
+    let mut world = World::new(comparison(), input(400), 1, Weather::default());
+    let ended = world.run();
+    let seen = (ended.reason, ended.class.as_deref());
+    assert_eq!(
+        seen,
+        (Reason::Failed, Some("budget_refused")),
+        "{}",
+        ended.message
+    );
+    assert_eq!(kinds(&world, "child.delegated"), 0);
+}
+
+fn yaml(width: u32, join: &str) -> String {
+    format!(
+        "
+topology: voting
+version: 1
+contract: default
+result_schema: incident_summary_v1
+input: {{ type: object }}
+agents:
+  voter: {{ model: scripted/summarise, tools: [read_incident, search_runbook], result_schema: incident_summary_v1 }}
+nodes:
+  vote:
+    fan_out: {{ width: {width}, agent: voter, slot: vote, concurrency: 3 }}
+    delegation: {{ objective: Decide, authority_scope: {{ access: read_only }}, budget: {{ steps: 12, tokens: 18000, wall_clock: 1m }} }}
+    join: {join}
+  done:
+    after: [vote]
+    end: {{ reason: succeeded, answer: {{ incident: x, severity: high, summary: {{ from: vote, at: /outcomes/0 }} }}, evidence: [ {{ check: find_ticket, arguments: {{ request_id: x }}, expect: {{ eq: [ {{ from: check, at: /count }}, 0 ] }} }} ] }}
+"
+    )
 }
