@@ -247,6 +247,19 @@ async fn patiently<T, F: Future<Output = Result<T, BusError>>>(
     }
 }
 
+/// The feed with its task, where one is wanted.
+async fn start_feed(
+    options: &Options,
+    endpoint: &Endpoint,
+) -> Result<Option<(Feed, tokio::task::JoinHandle<()>)>, OpenError> {
+    if !options.feed {
+        return Ok(None);
+    }
+    let private = matches!(options.bus, BusOptions::Private { .. });
+    let (client, _) = patiently(private, || bus::connect(endpoint, "coppice-feed")).await?;
+    Ok(Some(Feed::start(client, endpoint.realm.clone())))
+}
+
 async fn start(
     options: &Options,
     (endpoint, service): (&Endpoint, &Endpoint),
@@ -255,13 +268,7 @@ async fn start(
     let private = matches!(options.bus, BusOptions::Private { .. });
     let bus = patiently(private, || Bus::open(endpoint, options.stream_bytes_max)).await?;
     let (service, _) = patiently(private, || bus::connect(service, "coppice-api")).await?;
-    let (feed, feed_task) = if options.feed {
-        let (client, _) = patiently(private, || bus::connect(endpoint, "coppice-feed")).await?;
-        let (feed, task) = Feed::start(client, endpoint.realm.clone());
-        (Some(feed), Some(task))
-    } else {
-        (None, None)
-    };
+    let (feed, feed_task) = start_feed(options, endpoint).await?.unzip();
     let dropped = feed.as_ref().map(Feed::dropped).unwrap_or_default();
     let (log, healing) = heal::open(directory)?;
     let reader = log.reader();
