@@ -130,5 +130,7 @@ fn log_to_stderr(command: &Command) {
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
         .with_ansi(false)
+        // What cannot be written (a full disk under host.log) is dropped: the library would say so on the same stream, and panic over it.
+        .log_internal_errors(false)
         .init();
 }
