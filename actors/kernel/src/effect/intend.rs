@@ -5,12 +5,12 @@ use coppice_messages::{
     budget::Overdrawn,
     contract::HumanControl,
     digest::LengthPrefixed,
-    event::effect::{self, Conflicted, Intended, ResultCheck},
+    event::effect::{self, Conflicted, Intended},
     ids::{EffectKey, NodeName, ToolName},
 };
 use coppice_topology::{node::Call, plan::PinnedTool};
 
-use super::{Resolution, Status, exhausted};
+use super::{Resolution, exhausted};
 use crate::state::{State, Turn};
 
 /// Why a call does not become an intent.
@@ -24,7 +24,9 @@ pub(crate) enum NotIntended {
     Budget(Overdrawn),
     /// The operation is done already, with equal arguments.
     DoneBefore(EffectKey),
-    /// The key stands for other arguments, or for an operation that did not come to an end.
+    /// The operation is under way or in doubt, with equal arguments: what becomes of it counts for whoever else wants it.
+    UnderWay,
+    /// The key stands for other arguments.
     Conflict(Conflicted),
 }
 
@@ -134,21 +136,17 @@ impl State {
         let key = EffectKey::derive(&self.tenant, tool, lineage, &operation);
         let action = self.action_digest(pinned, &arguments, key);
         if let Some(had) = self.effects.get(&key) {
-            let landed = matches!(
-                had.status,
-                Status::Landed {
-                    result: ResultCheck::Ok,
-                    ..
-                }
-            );
-            return Err(if had.intended.action == action && landed {
-                NotIntended::DoneBefore(key)
-            } else {
-                NotIntended::Conflict(Conflicted {
+            if had.intended.action != action {
+                return Err(NotIntended::Conflict(Conflicted {
                     key,
                     had: had.intended.action,
                     asked: action,
-                })
+                }));
+            }
+            return Err(match self.resolution(had) {
+                Resolution::Pending => NotIntended::UnderWay,
+                Resolution::Value(_) => NotIntended::DoneBefore(key),
+                Resolution::Failed { class, message } => NotIntended::Refused { class, message },
             });
         }
         let reserved = Self::reservation(pinned);
@@ -209,6 +207,7 @@ impl State {
             Err(NotIntended::Refused { class, message }) => vec![self.failed(node, class, message)],
             Err(NotIntended::Budget(over)) => vec![exhausted(over)],
             Err(NotIntended::DoneBefore(key)) => vec![self.done(node, Some(key))],
+            Err(NotIntended::UnderWay) => Vec::new(),
             Err(NotIntended::Conflict(conflicted)) => {
                 let failed = self.failed(
                     node,

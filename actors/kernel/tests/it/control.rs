@@ -229,3 +229,48 @@ fn a_callback_of_an_operation_that_the_run_never_made_is_refused() {
     }
     assert_eq!(world.refusals.len(), 1, "{:?}", world.refusals);
 }
+
+/// Two nodes that want the operation of one business key at the same time.
+fn wanted_twice(title: &str, seed: u64, weather: Weather) -> World {
+    let call = |title: &str| {
+        format!("tool: create_ticket, arguments: {{ title: {title}, body: x, request_id: r }}")
+    };
+    let nodes = format!(
+        "
+  one: {{ call: {{ {} }} }}
+  two: {{ call: {{ {} }} }}
+  last: {{ after: [one, two], call: {{ tool: search_runbook, arguments: {{ text: x }} }} }}
+",
+        call("equal"),
+        call(title)
+    );
+    world(&nodes, seed, weather)
+}
+
+#[test]
+fn what_is_wanted_twice_while_it_is_under_way_is_done_once_and_counts_for_both() {
+    let weather = Weather {
+        reply_lost: 4,
+        host_dies: 30,
+        ..Weather::default()
+    };
+    for seed in 1..=30 {
+        let mut world = wanted_twice("equal", seed, weather);
+        let ended = world.run();
+        assert_eq!(ended.reason, Reason::Succeeded, "seed {seed}: {ended:?}");
+        assert_eq!(world.desk.values().sum::<u32>(), 1, "seed {seed}");
+        assert_eq!(kinds(&world, "effect.conflicted"), 0, "seed {seed}");
+    }
+}
+
+#[test]
+fn a_key_that_is_wanted_for_other_arguments_is_a_conflict_and_goes_to_a_person() {
+    let mut world = wanted_twice("other", 1, Weather::default());
+    let ended = world.run();
+    assert_eq!(
+        (ended.reason, ended.class.as_deref()),
+        (Reason::NeedsHuman, Some("key_conflict"))
+    );
+    assert_eq!(kinds(&world, "effect.conflicted"), 1);
+    assert_eq!(kinds(&world, "effect.intended"), 1);
+}
