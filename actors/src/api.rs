@@ -121,6 +121,8 @@ pub enum Code {
     Busy,
     /// The recorder is silent: nothing can be recorded now.
     LogUnavailable,
+    /// There is too little room for anything new.
+    StorageLow,
     /// The log holds something that cannot be read.
     LogUnreadable,
     /// This host cannot drive the run.
@@ -143,6 +145,7 @@ impl Code {
             Self::TooLarge => "too_large",
             Self::Busy => "busy",
             Self::LogUnavailable => "log_unavailable",
+            Self::StorageLow => "storage_low",
             Self::LogUnreadable => "log_unreadable",
             Self::Blocked => "blocked",
             Self::Stopping => "stopping",
@@ -160,6 +163,7 @@ impl Code {
             Self::Busy => 429,
             Self::LogUnreadable | Self::Blocked => 500,
             Self::LogUnavailable | Self::Stopping => 503,
+            Self::StorageLow => 507,
         }
     }
 }

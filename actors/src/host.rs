@@ -385,6 +385,7 @@ async fn open(
     };
     let mut store = Options::new(&options.data, host, bus);
     store.feed = options.feed;
+    store.reserve.disk_bytes = options.disk_reserve.0;
     if let Some(faults) = faults {
         store.hooks = faults;
     }

@@ -238,6 +238,7 @@ pub fn refused(error: &ApiError) -> Failure {
         | Code::TooLarge => Failure::Input(problem),
         Code::Busy
         | Code::LogUnavailable
+        | Code::StorageLow
         | Code::LogUnreadable
         | Code::Blocked
         | Code::Stopping => Failure::Environment(problem),

@@ -20,6 +20,7 @@ mod open_effects;
 mod publisher;
 pub mod ranges;
 mod recorder;
+pub mod room;
 mod store;
 mod subjects;
 mod system_chain;
@@ -36,6 +37,7 @@ pub use self::{
     open_effects::OpenEffect,
     publisher::{BlobError, BlobWaiter, Verdict, Waiter, hold, refill},
     recorder::feed::FeedEvent,
+    room::{Reserve, Storage},
     store::{BusOptions, Endpoint, OpenError, Options, Status, Store},
     subjects::{InvalidRealm, Lane, Realm},
     system_chain::SystemEventError,

@@ -74,6 +74,13 @@ pub const STREAM_BYTES_SLACK: u64 = 1 << 30;
 /// Memory that JetStream may use for consumers.
 pub const STREAM_MEMORY_BYTES: u64 = 256 << 20;
 
+/// Bytes kept free on the log's disk; below it new trees and intents are refused (`storage_low`).
+pub const DISK_BYTES_RESERVED: u64 = 256 << 20;
+/// How full the stream may be, in percent; beyond it new trees and intents are refused (`storage_low`).
+pub const STREAM_PERCENT_MAX: u64 = 90;
+/// Time between two looks at the space that is left.
+pub const ROOM_LOOK: Duration = Duration::from_secs(1);
+
 /// Memtable of each key family: a third less memory under load than the default for a quarter of the speed.
 pub const MEMTABLE_BYTES: u64 = 16 << 20;
 /// All journals of the log; they bound the time of reopening.

@@ -25,6 +25,7 @@ use crate::{
     open_effects::{OpenEffect, OpenEffects},
     publisher::{BlobError, Publisher, Waiter},
     recorder::{Progress, feed::Dropped},
+    room::{Reserve, Storage},
     subjects::Realm,
     system_chain::{SystemChains, SystemEventError},
     verify::{self, StreamVerified, VerifyStreamError},
@@ -62,6 +63,8 @@ pub struct Options {
     pub feed: bool,
     /// `max_bytes` of a stream that is made.
     pub stream_bytes_max: u64,
+    /// What is kept free.
+    pub reserve: Reserve,
     /// Faults on purpose.
     pub hooks: Arc<dyn FaultHooks>,
 }
@@ -76,6 +79,7 @@ impl Options {
             host,
             feed: true,
             stream_bytes_max: STREAM_BYTES_MAX,
+            reserve: Reserve::default(),
             hooks: Arc::new(NoFaults),
         }
     }
@@ -128,6 +132,7 @@ struct Inner {
     system: SystemChains,
     dropped: Dropped,
     progress: watch::Receiver<Progress>,
+    storage: watch::Receiver<Storage>,
     fatal: FatalCell,
     bus: Bus,
     service: async_nats::Client,
@@ -274,6 +279,27 @@ impl Store {
             quarantined: progress.quarantined,
             batches: progress.batches,
         }
+    }
+
+    /// Whether there is room for new trees and intents; what ends something always passes.
+    #[must_use]
+    pub fn storage(&self) -> Storage {
+        self.inner.storage.borrow().clone()
+    }
+
+    /// Waits until there is room.
+    pub async fn room(&self) {
+        let mut storage = self.inner.storage.clone();
+        if storage.wait_for(|s| *s == Storage::Ok).await.is_err() {
+            // The store is closed: nothing is taken any more.
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// How many commits and blobs the stream lost and does not have again yet.
+    #[must_use]
+    pub fn refilling(&self) -> u64 {
+        self.inner.publisher.refilling()
     }
 
     /// Resolves when the store must not go on; the host then exits.

@@ -2,7 +2,8 @@
 
 use std::{collections::BTreeMap, path::PathBuf};
 
-use coppice_messages::Millis;
+use coppice_messages::{Bytes, Millis};
+use coppice_store::limits::DISK_BYTES_RESERVED;
 use serde::{Deserialize, Serialize};
 
 use crate::faults::Fault;
@@ -56,6 +57,9 @@ pub struct HostOptions {
     /// Runs that wait longer than this have no actor.
     #[serde(default = "a_minute")]
     pub sleep_after: Millis,
+    /// Bytes kept free on the disks of log and stream; below it new trees are refused.
+    #[serde(default = "disk_reserve")]
+    pub disk_reserve: Bytes,
     /// Whether the host stops when its standard input closes, so that it does not outlive who started it.
     #[serde(default)]
     pub stop_with_stdin: bool,
@@ -63,6 +67,10 @@ pub struct HostOptions {
 
 fn a_minute() -> Millis {
     Millis(60_000)
+}
+
+fn disk_reserve() -> Bytes {
+    Bytes(DISK_BYTES_RESERVED)
 }
 
 fn yes() -> bool {
@@ -81,6 +89,7 @@ impl HostOptions {
             allow_faults: false,
             feed: true,
             sleep_after: a_minute(),
+            disk_reserve: disk_reserve(),
             stop_with_stdin: false,
         }
     }

@@ -10,7 +10,7 @@ use coppice_messages::{
     Timestamp,
     ids::{RunId, TenantId},
 };
-use coppice_store::verify::StreamVerified;
+use coppice_store::{Storage, verify::StreamVerified};
 use futures::{StreamExt as _, stream::SelectAll};
 use ractor::ActorRef;
 use serde::{Serialize, de::DeserializeOwned};
@@ -212,6 +212,17 @@ impl Api {
         let mut degraded = self.services.blocked.reasons();
         if !store.connected {
             degraded.push("the bus is not connected".to_owned());
+        }
+        if let Storage::Low { why } = self.services.store.storage() {
+            degraded.push(format!(
+                "storage_low: new trees are refused and new effects wait: {why}"
+            ));
+        }
+        let lost = self.services.store.refilling();
+        if lost > 0 {
+            degraded.push(format!(
+                "the stream went back: {lost} commits and blobs are being put back"
+            ));
         }
         if store.silent_for > crate::limits::LOG_SILENCE_MAX {
             let silent = store.silent_for.as_secs();

@@ -12,7 +12,7 @@ use coppice_messages::{
     event::run::{self, ClaimReason},
     ids::{RunId, TenantId, TreeId},
 };
-use coppice_store::{BlobError, clock};
+use coppice_store::{BlobError, Storage, clock};
 use coppice_topology::{Plan, compile};
 use ractor::ActorRef;
 use tokio::sync::oneshot;
@@ -126,6 +126,10 @@ fn admit(services: &Services) -> Result<(), ApiError> {
             silent.as_secs()
         );
         return Err(ApiError::new(Code::LogUnavailable, message));
+    }
+    if let Storage::Low { why } = services.store.storage() {
+        let message = format!("there is too little room for a new tree: {why}");
+        return Err(ApiError::new(Code::StorageLow, message));
     }
     if services.awake.count() >= AWAKE_MAX {
         let message = format!("{AWAKE_MAX} runs are awake: ask again when some have ended");

@@ -1,17 +1,24 @@
 //! The parent of a host: starts the host's process, starts it again after a crash, and ends it.
 //!
-//! It is not started again when it says itself that it must not go on: after bad options, a failed fsync, a stream that lost what the log has.
+//! It is not started again when it says itself that it must not go on: after bad options, a failed fsync, messages lost before they were read. After a full
+//! disk it is started again once there is space.
 
-use std::{ffi::OsString, io, path::PathBuf, process::ExitStatus, process::Stdio, time::Duration};
+use std::{
+    ffi::OsString,
+    io,
+    path::{Path, PathBuf},
+    process::{ExitStatus, Stdio},
+    time::Duration,
+};
 
-use coppice_store::clock;
+use coppice_store::{clock, room};
 use tokio::{
     process::{Child, ChildStdin, Command},
     sync::watch,
     task::JoinHandle,
 };
 
-use crate::limits::{AGAIN_FIRST, AGAIN_LONGEST, HOST_STOP_WAIT};
+use crate::limits::{AGAIN_FIRST, AGAIN_LONGEST, DISK_BYTES_LEAST, HOST_STOP_WAIT};
 
 /// How a host's process is started.
 #[derive(Debug, Clone)]
@@ -20,6 +27,8 @@ pub struct SuperviseOptions {
     pub program: PathBuf,
     /// Its arguments, which say `stop_with_stdin`.
     pub arguments: Vec<OsString>,
+    /// Its data directory: a host that ended because the disk was full is started again when there is space.
+    pub data: PathBuf,
     /// Where its standard error goes; absent: where this process's goes.
     pub log: Option<PathBuf>,
 }
@@ -127,6 +136,13 @@ async fn supervise(
         }
         match status.map(|status| (status.code(), status)) {
             Ok((Some(0), _)) => break SupervisedEnd::Stopped,
+            Ok((Some(3), _)) if is_full(&options.data) => {
+                tracing::warn!("the disk is full: the host is started again when there is space");
+                tokio::select! {
+                    () = space(&options.data) => {}
+                    () = asked_to_stop(&mut stopping) => break SupervisedEnd::Stopped,
+                }
+            }
             Ok((Some(code @ (2 | 3)), _)) => break SupervisedEnd::GaveUp { code },
             Ok((_, status)) => tracing::warn!(%status, "the host crashed: starting it again"),
             Err(error) => {
@@ -147,6 +163,18 @@ async fn supervise(
         say.send_modify(|known| known.restarts += 1);
     };
     say.send_modify(|known| known.end = Some(end));
+}
+
+/// Whether there is hardly any space where the data directory lies. A host that ended with a failed fsync, on a disk that is not full, is not
+/// started again.
+fn is_full(data: &Path) -> bool {
+    room::free_bytes(data).is_ok_and(|free| free < DISK_BYTES_LEAST)
+}
+
+async fn space(data: &Path) {
+    while is_full(data) {
+        clock::pause(AGAIN_LONGEST).await;
+    }
 }
 
 /// A host that ran for this long did not crash because of how it was started.

@@ -302,6 +302,7 @@ fn supervised(mut options: HostOptions) -> HostProcess {
     options.stop_with_stdin = true;
     supervise_host(SuperviseOptions {
         program: host_program(),
+        data: options.data.clone(),
         arguments: vec![serde_json::to_string(&options).unwrap().into()],
         log: None,
     })

@@ -72,6 +72,7 @@ impl Hosted {
         let log = fs::create_dir_all(&data).ok().map(|()| data.join(LOG_FILE));
         let process = supervise_host(SuperviseOptions {
             program: program.to_owned(),
+            data: data.clone(),
             arguments: vec!["host".into(), json.into()],
             log,
         });

@@ -30,6 +30,7 @@ use crate::{
         feed::{Dropped, Feed},
         reader::{Reader, Recording},
     },
+    room::{self, Storage},
     subjects::Realm,
     system_chain::SystemChains,
 };
@@ -178,6 +179,7 @@ pub(super) async fn open(options: Options) -> Result<Store, OpenError> {
         open_effects,
         dropped,
         progress,
+        storage,
         fatal,
         ..
     } = started;
@@ -189,6 +191,7 @@ pub(super) async fn open(options: Options) -> Result<Store, OpenError> {
             system: SystemChains::default(),
             dropped,
             progress,
+            storage,
             fatal,
             bus,
             service,
@@ -224,6 +227,7 @@ struct Started {
     progress: watch::Receiver<Progress>,
     target: watch::Receiver<Option<u64>>,
     healing: Option<Healing>,
+    storage: watch::Receiver<Storage>,
     fatal: FatalCell,
 }
 
@@ -308,11 +312,27 @@ async fn start(
         dropped.clone(),
     );
     let sender = publisher.clone().run(bus.clone(), log.reader());
+    let mut disks = vec![log.directory().log()];
+    if matches!(options.bus, BusOptions::Private { .. }) {
+        disks.push(log.directory().nats());
+    }
+    let (storage_in, storage) = watch::channel(room::on_disks(&disks, options.reserve));
     let part = |name, work| closing::spawn_part(name, work, fatal.clone(), closed.clone());
     let tasks = vec![
         part("publisher", sender.boxed()),
         part("reader", reader.boxed()),
         part("beat", beat.boxed()),
+        part(
+            "room",
+            room::watch(
+                bus.clone(),
+                disks,
+                options.reserve,
+                storage_in,
+                closed.clone(),
+            )
+            .boxed(),
+        ),
     ];
     let parts = Parts {
         closing,
@@ -334,6 +354,7 @@ async fn start(
         progress,
         target,
         healing,
+        storage,
         fatal,
     })
 }

@@ -12,6 +12,7 @@ mod recording;
 mod roles;
 mod rows;
 mod server;
+mod space;
 mod stream;
 mod support;
 mod verify;
