@@ -18,8 +18,9 @@ demo: ## Install what is missing, build, run fan-out-join, print its verdict
 test: nats-server python-deps ## Run every test (nextest where it is installed)
 	@$(RUN) scripts/test.sh
 
-test-long: nats-server python-deps ## The same tests, each property with more cases
-	@PROPTEST_CASES=$(CASES_LONG) $(RUN) scripts/test.sh
+test-long: nats-server python-deps ## The same tests with more cases and draws, and the store against the newest nats-server
+	@COPPICE_LONG=1 PROPTEST_CASES=$(CASES_LONG) $(RUN) scripts/test.sh
+	@COPPICE_NATS_SERVER="$$($(RUN) scripts/install-nats-server.sh --newer)" $(RUN) cargo test --locked -p coppice-store
 
 check: ## Formatting, clippy with warnings as errors, docs
 	@$(RUN) cargo fmt --all --check

