@@ -360,7 +360,7 @@ impl Publisher {
         {
             let mut refill = lock(&self.shared.refill);
             let lost = refill.next_message(log, bytes_max);
-            if lost.is_some() || refill.holds_up(self.shared.read.load(Ordering::Acquire)) {
+            if lost.is_some() || refill.holds_up() {
                 return lost;
             }
         }

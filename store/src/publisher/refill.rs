@@ -42,6 +42,9 @@ pub struct Refill {
     next_pos: u64,
     /// From this position on the log is only about to have the commits.
     unwritten: Option<u64>,
+    /// Of the positions and of the blobs those that could not be read.
+    unreadable: Ranges,
+    unreadable_blobs: Ranges,
 }
 
 impl Refill {
@@ -77,6 +80,17 @@ impl Refill {
         self.positions.is_empty() && self.blobs.is_empty()
     }
 
+    /// Whether nothing new is sent yet: what others publish until the stream has everything may have to be sent once more, and something new in
+    /// front of that could take its place in its chain. What cannot be read holds nothing up.
+    #[must_use]
+    pub fn holds_up(&self) -> bool {
+        self.positions.count() > self.unreadable.count()
+            || self
+                .blobs
+                .keys()
+                .any(|place| !self.unreadable_blobs.contains(*place))
+    }
+
     /// Commits and blobs that the stream does not have again yet.
     #[must_use]
     pub fn count(&self) -> u64 {
@@ -93,15 +107,9 @@ impl Refill {
             self.unwritten.get_or_insert(pos);
         } else if message > self.until {
             self.positions.remove(pos);
+            self.unreadable.remove(pos);
         }
         lost
-    }
-
-    /// Whether anything new must wait, now that the log has read the stream up to `read`: what was published before the loss was noticed may
-    /// have to be put back as well, and that is known once it was read.
-    #[must_use]
-    pub fn holds_up(&self, read: u64) -> bool {
-        !self.is_empty() && (read < self.until || self.unwritten.is_some())
     }
 
     /// The log has what was read.
@@ -139,6 +147,9 @@ impl Refill {
             if self.whole.as_ref().is_none_or(|(of, _)| *of != place) {
                 self.next_chunk = 0;
                 self.whole = source.blob(tenant, blob).map(|bytes| (place, bytes));
+                if self.whole.is_none() {
+                    self.unreadable_blobs.insert(place);
+                }
             }
             let chunk = self.whole.as_ref().and_then(|(_, bytes)| {
                 (self.next_chunk < Chunk::count(bytes.len()))
@@ -170,6 +181,7 @@ impl Refill {
                 break;
             }
             let Some((tenant, bytes)) = source.commit(pos) else {
+                self.unreadable.insert(pos);
                 self.next_pos = pos + 1;
                 continue;
             };
