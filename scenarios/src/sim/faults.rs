@@ -59,7 +59,9 @@ impl World {
         // What only the stream has, because the log is being read again from it, is not taken from it too.
         let spared = !self.is_recovered();
         let what = if !spared && self.seed.one_in(self.weather.goes_back) {
-            self.go_back(last)
+            let what = self.go_back(last);
+            self.publish_elsewhere(last);
+            what
         } else if !spared && self.seed.one_in(self.weather.unread_lost) {
             let log = self.log.position().map_or(0, |position| position.seq);
             let read = self.host.read_so_far().max(log);
@@ -99,6 +101,23 @@ impl World {
                 self.server.stream.lose_above(kept);
                 "it forgets its tail"
             }
+        }
+    }
+
+    /// Somebody else publishes on a stream that went back, perhaps so much that it seems to have all that it ever had. No two such messages
+    /// are alike: equal messages under equal numbers nobody could tell apart.
+    fn publish_elsewhere(&mut self, last: u64) {
+        if self.server.is_gone || self.seed.one_in(2) {
+            return;
+        }
+        let kept = self.server.stream.info().last;
+        for _ in 0..self.seed.between(1, last.saturating_sub(kept) + 3) {
+            let number = self.number();
+            self.server.stream.append(Message {
+                tenant: self.tenant.clone(),
+                lane: Lane::Commits,
+                payload: wire::encode_commits(&[format!("no commit {number}").into()]),
+            });
         }
     }
 

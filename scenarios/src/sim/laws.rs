@@ -13,12 +13,13 @@ use coppice_messages::{
     },
     ids::{EffectKey, RunId},
 };
-use coppice_store::{Verdict, refill::Refill};
+use coppice_store::{Verdict, refill::Refill, wire};
 
 use super::{
     host::Told,
     log::{Log, Recorded, Synced},
     step::ActorId,
+    stream::Message,
     world::{Tree, World},
 };
 
@@ -406,7 +407,25 @@ impl World {
             let chain = again.chain(&self.tenant, recorded.run());
             !chain.iter().any(|known| known.hash == recorded.hash)
         });
-        missing.map(|recorded| format!("{:?} of {}", recorded.hash, recorded.run()))
+        missing.map(|recorded| {
+            let carries = |message: &Message| {
+                wire::decode_commits(&message.payload)
+                    .is_ok_and(|commits| commits.contains(&recorded.bytes))
+            };
+            let carriers: Vec<u64> = self
+                .server
+                .stream
+                .from(1)
+                .filter(|(_, message)| carries(message))
+                .map(|(seq, _)| seq)
+                .collect();
+            format!(
+                "{:?} of {} at position {}, in messages {carriers:?}",
+                recorded.hash,
+                recorded.run(),
+                recorded.pos
+            )
+        })
     }
 }
 

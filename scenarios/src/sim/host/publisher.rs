@@ -99,7 +99,7 @@ impl World {
     fn next_message(&mut self) -> Option<Outgoing> {
         let bytes_max = self.server.message_bytes_max;
         let lost = self.host.refill.next_message(&self.log, bytes_max);
-        if lost.is_some() || self.host.refill.holds_up(self.host.recorder.read()) {
+        if lost.is_some() || self.host.refill.holds_up() {
             return lost;
         }
         self.host.hold.next_message(bytes_max)
