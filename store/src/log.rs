@@ -6,6 +6,7 @@ pub(crate) mod blobs;
 pub(crate) mod commits;
 pub(crate) mod heal;
 pub(crate) mod key;
+pub(crate) mod keys;
 pub(crate) mod messages;
 pub(crate) mod meta;
 pub(crate) mod positions;
@@ -132,6 +133,7 @@ pub(crate) struct Tables {
     pub blobs: Keyspace,
     pub quarantine: Keyspace,
     pub sleepers: Keyspace,
+    pub keys: Keyspace,
     pub messages: Keyspace,
     pub meta: Keyspace,
 }
@@ -172,6 +174,7 @@ impl Tables {
             blobs: db.keyspace("blobs", large)?,
             quarantine: db.keyspace("quarantine", large)?,
             sleepers: db.keyspace("sleepers", small)?,
+            keys: db.keyspace("keys", small)?,
             messages: db.keyspace("messages", small)?,
             meta: db.keyspace("meta", small)?,
             db,

@@ -31,6 +31,16 @@ pub struct OpenEffect {
     pub send_by: Timestamp,
     /// Position of the commit that intended it.
     pub pos: u64,
+    /// Another run that intended a write under the same key before: this one is found out by key, and not sent.
+    pub held_by: Option<RunId>,
+}
+
+/// An intent under a key that another run holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Held {
+    pub run: (TenantId, RunId),
+    pub key: EffectKey,
+    pub holder: RunId,
 }
 
 type ByRun = HashMap<(TenantId, RunId), BTreeMap<EffectKey, OpenEffect>>;
@@ -58,13 +68,18 @@ impl OpenEffects {
     }
 
     /// Takes in recorded commits, in the order of the log.
-    pub fn record(&self, commits: &[(u64, Commit)]) {
+    pub fn record(&self, commits: &[(u64, Commit)], held: &[Held]) {
         if commits.is_empty() {
             return;
         }
         let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
         for (pos, commit) in commits {
             record_one(&mut open, *pos, commit);
+        }
+        for Held { run, key, holder } in held {
+            if let Some(effect) = open.get_mut(run).and_then(|effects| effects.get_mut(key)) {
+                effect.held_by = Some(holder.clone());
+            }
         }
     }
 
@@ -124,6 +139,7 @@ fn record_one(open: &mut ByRun, pos: u64, commit: &Commit) {
                     arguments: intended.arguments.clone(),
                     send_by: intended.send_by,
                     pos,
+                    held_by: None,
                 };
                 open.entry(run.clone())
                     .or_default()

@@ -252,7 +252,7 @@ impl Recorder {
             hooks.synced(&shown);
         }
         self.heads.settle();
-        self.audience.open_effects.record(&done.effects);
+        self.audience.open_effects.record(&done.effects, &done.held);
         self.audience.publisher.recorder_read(last.seq);
         self.audience.progress.send_replace(done.progress);
         self.audience.publisher.release(&done.verdicts);

@@ -20,7 +20,10 @@ use coppice_messages::{
     event::effect::Intended,
     ids::{RunId, TenantId},
 };
-use coppice_store::clock::{self, Mono};
+use coppice_store::{
+    OpenEffect,
+    clock::{self, Mono},
+};
 
 use crate::record::Record;
 
@@ -31,6 +34,8 @@ pub(super) enum Withheld {
     Withdrawn(String),
     /// The time is over, or no connection came about: it may be sent again.
     NotSent(String),
+    /// Another run came to the same key before: whether it happened is to be found out.
+    Held(String),
 }
 
 impl From<Withheld> for EffectOutcome {
@@ -38,6 +43,7 @@ impl From<Withheld> for EffectOutcome {
         match withheld {
             Withheld::Withdrawn(why) => Self::Withdrawn { why },
             Withheld::NotSent(why) => Self::NotSent { why },
+            Withheld::Held(why) => Self::Unknown { why },
         }
     }
 }
@@ -89,7 +95,12 @@ impl Moment {
 
     /// Whether the effect may leave now.
     pub(super) fn check(&self) -> Result<(), Withheld> {
-        self.check_intent().map_err(Withheld::Withdrawn)?;
+        let open = self.check_intent().map_err(Withheld::Withdrawn)?;
+        if let Some(holder) = open.held_by {
+            return Err(Withheld::Held(format!(
+                "the run {holder} intended the operation of this key before"
+            )));
+        }
         if let Some(why) = self.record.cancelled(&self.tenant, &self.run) {
             return Err(Withheld::Withdrawn(why));
         }
@@ -108,7 +119,7 @@ impl Moment {
     }
 
     /// The run's word counts for nothing: the log must show this very intent, open, in the run's present epoch.
-    fn check_intent(&self) -> Result<(), String> {
+    fn check_intent(&self) -> Result<OpenEffect, String> {
         let intended = &self.intended;
         let open = self
             .record
@@ -129,7 +140,7 @@ impl Moment {
             Some((what, _)) => Err(format!(
                 "the open intent in the log has another {what} than this one"
             )),
-            None => Ok(()),
+            None => Ok(open),
         }
     }
 

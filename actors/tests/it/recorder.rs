@@ -47,6 +47,7 @@ impl Recorder {
             arguments: intended.arguments.clone(),
             send_by: intended.send_by,
             pos: 1,
+            held_by: None,
         };
         self.open.lock().unwrap().insert(intended.key, effect);
     }

@@ -101,6 +101,14 @@ fn crash_after_write_asks_the_desk_instead_of_writing_again() {
 }
 
 #[test]
+fn two_children_that_come_to_one_key_make_one_ticket() {
+    let place = Place::new();
+    held(&place, "one-request-twice");
+    assert_eq!(count(&place, "effect.intended"), 2);
+    assert_eq!(count(&place, "effect.landed"), 1);
+}
+
+#[test]
 fn widening_refused_lists_each_refusal_with_its_field() {
     let place = Place::new();
     held(&place, "widening-refused");

@@ -1,5 +1,7 @@
 //! One gathered batch: what is admitted goes into one write, together with everything that follows from it.
 
+mod holding;
+
 use std::{collections::HashMap, mem};
 
 use bytes::Bytes;
@@ -7,7 +9,7 @@ use coppice_messages::{
     Commit, Digest, Event, Header,
     commit::DecodeError,
     event::run,
-    ids::{RunId, TenantId},
+    ids::{EffectKey, RunId, TenantId},
 };
 use fjall::{OwnedWriteBatch as WriteBatch, PersistMode};
 
@@ -22,7 +24,8 @@ use crate::{
         Quarantined, ReadError, Row, RowEnd, StreamPosition, Tables, commits, messages, meta,
         positions, quarantine, rows,
     },
-    mark, open_effects,
+    mark,
+    open_effects::{self, Held},
     publisher::{Publisher, Verdict, refill::Refill},
     ranges::Ranges,
     subjects::{self, Lane},
@@ -105,6 +108,8 @@ pub(super) struct Done {
     pub admitted: Vec<Admitted>,
     pub verdicts: Vec<(Digest, Verdict)>,
     pub effects: Vec<(u64, Commit)>,
+    /// Intents under a key that another run holds.
+    pub held: Vec<Held>,
     pub blobs: Vec<(TenantId, Digest)>,
     pub chunks: bool,
     /// The stream has everything again that it had lost.
@@ -126,6 +131,8 @@ pub(super) struct Batch<'a> {
     assembly: &'a mut Assembly,
     publisher: &'a Publisher,
     rows: HashMap<RunKey, Row>,
+    /// Who came to hold a key in this batch.
+    holders: HashMap<(TenantId, EffectKey), RunId>,
     /// Of the message that is being taken.
     message: Taken,
     /// Whether the stream lacked something before this batch.
@@ -151,6 +158,7 @@ impl<'a> Batch<'a> {
                 admitted: Vec::new(),
                 verdicts: Vec::new(),
                 effects: Vec::new(),
+                held: Vec::new(),
                 blobs: Vec::new(),
                 chunks: false,
                 has_everything: false,
@@ -160,6 +168,7 @@ impl<'a> Batch<'a> {
             assembly,
             publisher,
             rows: HashMap::new(),
+            holders: HashMap::new(),
             message: Taken::default(),
             lost,
             lost_changed: false,
@@ -372,6 +381,7 @@ impl<'a> Batch<'a> {
             self.view.heads.ended.push(key);
         }
         if effects {
+            self.hold_keys(&commit)?;
             self.done.effects.push((pos, commit));
         }
         Ok(())

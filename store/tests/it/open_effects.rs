@@ -80,3 +80,27 @@ async fn an_effect_is_open_from_its_intent_to_its_outcome_or_to_the_next_epoch()
     assert_eq!(is_open(&two), None, "who claims sends nothing of before");
     store.close().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_run_that_comes_to_a_key_is_told_who_holds_it_over_a_restart_too() {
+    let data = tempfile::tempdir().expect("a directory");
+    let store = open(data.path()).await;
+    let (mut first, mut second, mut third) = (Chain::new("r1"), Chain::new("r2"), Chain::new("r3"));
+    let shared = key(&first, "one");
+    let holder = |store: &coppice_store::Store, run: &str| {
+        let run = run.parse().expect("a run");
+        let found = store.open_effect(&TenantId::default_tenant(), &run, &shared);
+        found.expect("open").held_by.map(|run| run.to_string())
+    };
+
+    admit(&store, &first.commit(vec![intended(shared)])).await;
+    admit(&store, &second.commit(vec![intended(shared)])).await;
+    assert_eq!(holder(&store, "r1"), None);
+    assert_eq!(holder(&store, "r2").as_deref(), Some("r1"));
+    store.close().await;
+
+    let store = open(data.path()).await;
+    admit(&store, &third.commit(vec![intended(shared)])).await;
+    assert_eq!(holder(&store, "r3").as_deref(), Some("r1"));
+    store.close().await;
+}
