@@ -37,7 +37,7 @@ pub enum Fatal {
     StreamTrimmed(Trimmed),
     /// The log was read again from the stream, and the stream does not have everything either.
     #[error(
-        "positions {first} to {last} are in neither log nor stream: restore a backup that has them (coppice restore)"
+        "positions {first} to {last} are in neither log nor stream: put back a copy of the data directory, taken while no host ran, that has them"
     )]
     InNeither {
         /// The first position that is missing.

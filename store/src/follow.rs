@@ -126,7 +126,7 @@ pub enum WentBack {
 /// Messages that were never read are gone: what they held is in neither stream nor log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the stream begins at message {first}, but the log was read from it only up to message {seq}: messages {} to {} are in neither. Restore a backup that has them (coppice restore)",
+    "the stream begins at message {first}, but the log was read from it only up to message {seq}: messages {} to {} are in neither. Put back a copy of the data directory, taken while no host ran, that has them",
     seq + 1,
     first - 1
 )]

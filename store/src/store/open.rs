@@ -26,7 +26,7 @@ use crate::{
     open_effects::OpenEffects,
     publisher::Publisher,
     recorder::{
-        Audience, Progress, Recorder,
+        Arrival, Audience, Progress, Recorder,
         feed::{Dropped, Feed},
         reader::{Reader, Recording},
     },
@@ -264,6 +264,18 @@ async fn start_feed(
     Ok(Some(Feed::start(client, endpoint.realm.clone())))
 }
 
+/// The recorder on a thread of its own, and where its messages go in.
+fn on_its_thread(
+    recorder: Recorder,
+) -> Result<(mpsc::Sender<Arrival>, thread::JoinHandle<()>), OpenError> {
+    let (arrivals_in, arrivals) = mpsc::channel(ARRIVALS_MAX);
+    let thread = thread::Builder::new()
+        .name("coppice-recorder".to_owned())
+        .spawn(move || recorder.run(arrivals))
+        .map_err(OpenError::Thread)?;
+    Ok((arrivals_in, thread))
+}
+
 async fn start(
     options: &Options,
     (endpoint, service): (&Endpoint, &Endpoint),
@@ -290,11 +302,7 @@ async fn start(
         fatal: fatal.clone(),
     };
     let recorder = Recorder::new(Arc::clone(&reader.tables), audience)?;
-    let (arrivals_in, arrivals) = mpsc::channel(ARRIVALS_MAX);
-    let recorder = thread::Builder::new()
-        .name("coppice-recorder".to_owned())
-        .spawn(move || recorder.run(arrivals))
-        .map_err(OpenError::Thread)?;
+    let (arrivals_in, recorder) = on_its_thread(recorder)?;
     let (target_in, target) = watch::channel(None);
     let (closing, closed) = watch::channel(false);
     let to = Recording {
