@@ -26,7 +26,7 @@ use crate::{
     open_effects::OpenEffects,
     publisher::Publisher,
     recorder::{
-        Arrival, Audience, Progress, Recorder,
+        Audience, Fed, Progress, Recorder,
         feed::{Dropped, Feed},
         reader::{Reader, Recording},
     },
@@ -251,11 +251,22 @@ async fn patiently<T, F: Future<Output = Result<T, BusError>>>(
     }
 }
 
-/// The feed with its task, where one is wanted.
-async fn start_feed(
+type FeedTask = (Feed, tokio::task::JoinHandle<()>);
+
+/// Three connections, each with a task of its own: for commits, for answers, for the feed where one is wanted.
+async fn connections(
     options: &Options,
     endpoint: &Endpoint,
-) -> Result<Option<(Feed, tokio::task::JoinHandle<()>)>, OpenError> {
+    service: &Endpoint,
+) -> Result<(Bus, async_nats::Client, Option<FeedTask>), OpenError> {
+    let private = matches!(options.bus, BusOptions::Private { .. });
+    let bus = patiently(private, || Bus::open(endpoint, options.stream_bytes_max)).await?;
+    let (service, _) = patiently(private, || bus::connect(service, "coppice-api")).await?;
+    Ok((bus, service, start_feed(options, endpoint).await?))
+}
+
+/// The feed with its task, where one is wanted.
+async fn start_feed(options: &Options, endpoint: &Endpoint) -> Result<Option<FeedTask>, OpenError> {
     if !options.feed {
         return Ok(None);
     }
@@ -264,10 +275,17 @@ async fn start_feed(
     Ok(Some(Feed::start(client, endpoint.realm.clone())))
 }
 
+/// The disks that hold the log and, of a private server, the stream.
+fn disks(options: &Options, directory: &DataDir) -> Vec<std::path::PathBuf> {
+    let private = matches!(options.bus, BusOptions::Private { .. });
+    let stream = private.then(|| directory.nats());
+    std::iter::once(directory.log()).chain(stream).collect()
+}
+
 /// The recorder on a thread of its own, and where its messages go in.
 fn on_its_thread(
     recorder: Recorder,
-) -> Result<(mpsc::Sender<Arrival>, thread::JoinHandle<()>), OpenError> {
+) -> Result<(mpsc::Sender<Fed>, thread::JoinHandle<()>), OpenError> {
     let (arrivals_in, arrivals) = mpsc::channel(ARRIVALS_MAX);
     let thread = thread::Builder::new()
         .name("coppice-recorder".to_owned())
@@ -281,16 +299,13 @@ async fn start(
     (endpoint, service): (&Endpoint, &Endpoint),
     directory: DataDir,
 ) -> Result<Started, OpenError> {
-    let private = matches!(options.bus, BusOptions::Private { .. });
-    let bus = patiently(private, || Bus::open(endpoint, options.stream_bytes_max)).await?;
-    let (service, _) = patiently(private, || bus::connect(service, "coppice-api")).await?;
-    let (feed, feed_task) = start_feed(options, endpoint).await?.unzip();
+    let (bus, service, feed) = connections(options, endpoint, service).await?;
+    let (feed, feed_task) = feed.unzip();
     let dropped = feed.as_ref().map(Feed::dropped).unwrap_or_default();
     let (log, healing) = heal::open(directory)?;
     let reader = log.reader();
     let follower = Follower::new(reader.stream_position()?, reader.first_message()?);
-    let fatal = FatalCell::new();
-    let publisher = Publisher::new();
+    let (fatal, publisher) = (FatalCell::new(), Publisher::new());
     let open_effects = OpenEffects::default();
     let (progress_in, progress) = watch::channel(Progress::default());
     let audience = Audience {
@@ -312,35 +327,25 @@ async fn start(
     };
     let known = (log.reader(), publisher.clone());
     let reader = Reader::new(bus.clone(), follower, known, to, fatal.clone()).run();
-    let beat = beat::run(
-        bus.client().clone(),
-        endpoint.realm.clone(),
-        options.host.clone(),
-        progress.clone(),
-        dropped.clone(),
-    );
+    let (host, realm) = (options.host.clone(), endpoint.realm.clone());
+    let client = bus.client().clone();
+    let beat = beat::run(client, realm, host, progress.clone(), dropped.clone());
     let sender = publisher.clone().run(bus.clone(), log.reader());
-    let mut disks = vec![log.directory().log()];
-    if matches!(options.bus, BusOptions::Private { .. }) {
-        disks.push(log.directory().nats());
-    }
+    let disks = disks(options, log.directory());
     let (storage_in, storage) = watch::channel(room::on_disks(&disks, options.reserve));
+    let room = room::watch(
+        bus.clone(),
+        disks,
+        options.reserve,
+        storage_in,
+        closed.clone(),
+    );
     let part = |name, work| closing::spawn_part(name, work, fatal.clone(), closed.clone());
     let tasks = vec![
         part("publisher", sender.boxed()),
         part("reader", reader.boxed()),
         part("beat", beat.boxed()),
-        part(
-            "room",
-            room::watch(
-                bus.clone(),
-                disks,
-                options.reserve,
-                storage_in,
-                closed.clone(),
-            )
-            .boxed(),
-        ),
+        part("room", room.boxed()),
     ];
     let parts = Parts {
         closing,
