@@ -35,3 +35,20 @@ fn another_seed_is_another_history_of_some_length() {
     let report = sim::run(1..=10, &sim::Options::default(), &mut |_| {});
     assert!(report.steps > 1_000 && report.commits > 100, "{report}");
 }
+
+#[test]
+fn a_file_is_replayed_by_its_seed_and_anything_else_is_refused() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("seed-3.json");
+    let history = format!("sha256:{}", "0".repeat(64));
+    let text = format!(
+        r#"{{ "coppice_sim": 1, "seed": 3, "law": "a law", "what": "seen", "steps": 9, "history": "{history}", "tail": [] }}"#
+    );
+    std::fs::write(&file, text).expect("written");
+    let replayed = sim::replay(&file).expect("a file of a seed");
+    assert_eq!(replayed.expected.seed, 3);
+    assert!(replayed.seen.is_none() && !replayed.is_same());
+    std::fs::write(&file, "{}").expect("written");
+    let refused = sim::replay(&file).expect_err("no file of a seed");
+    assert!(matches!(refused, sim::FileError::Malformed { .. }));
+}
