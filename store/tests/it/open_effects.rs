@@ -98,6 +98,7 @@ async fn a_second_run_that_comes_to_a_key_is_told_who_holds_it_over_a_restart_to
     assert_eq!(holder(&store, "r1"), None);
     assert_eq!(holder(&store, "r2").as_deref(), Some("r1"));
     store.close().await;
+    drop(store);
 
     let store = open(data.path()).await;
     admit(&store, &third.commit(vec![intended(shared)])).await;
