@@ -145,7 +145,7 @@ impl ToolBroker {
         let key = (request.tenant.clone(), request.intended.key);
         if let Some(flight) = self.inner.flights.of(&key, &request.run) {
             let answer = self.inner.flights.take(&key, &flight).await;
-            if let Some(landed) = answered(answer) {
+            if let Some(landed) = answer.settles() {
                 return EffectOutcome::Reconciled {
                     landed,
                     source: Source::Answer,
@@ -295,24 +295,4 @@ fn authorised<'a>(plan: &'a Plan, intended: &Intended) -> Result<&'a PinnedTool,
         return Err(format!("the contract allows no {operation}"));
     }
     Ok(tool)
-}
-
-/// What the answer of the request itself settles: that it happened, with its proof, or that it did not. A refusal "for now" settles nothing:
-/// the tool may have done it all the same and rely on the key.
-fn answered(answer: EffectOutcome) -> Option<Option<(Receipt, ResultCheck, Payload)>> {
-    match answer {
-        EffectOutcome::Landed {
-            receipt,
-            result,
-            value,
-            ..
-        } => Some(Some((receipt, result, value))),
-        EffectOutcome::Declined { .. }
-        | EffectOutcome::NotSent { .. }
-        | EffectOutcome::Withdrawn { .. } => Some(None),
-        EffectOutcome::Retryable { .. }
-        | EffectOutcome::Unknown { .. }
-        | EffectOutcome::Reconciled { .. }
-        | EffectOutcome::Unresolvable { .. } => None,
-    }
 }

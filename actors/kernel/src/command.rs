@@ -144,7 +144,7 @@ pub enum EffectOutcome {
     /// A doubt is resolved.
     Reconciled {
         /// Proof, usability and result; none when it did not happen.
-        landed: Option<(Receipt, ResultCheck, Payload)>,
+        landed: Option<Proven>,
         /// How it was found out.
         source: Source,
     },
@@ -153,6 +153,30 @@ pub enum EffectOutcome {
         /// Why.
         why: String,
     },
+}
+
+/// What is known of an effect that happened: proof, usability, result.
+pub type Proven = (Receipt, ResultCheck, Payload);
+
+impl EffectOutcome {
+    /// What the answer of the request itself settles about a doubt: that it happened, with its proof, or (inner none) that it did not. A
+    /// refusal "for now" settles nothing: the tool may have done it all the same and rely on the key.
+    #[must_use]
+    pub fn settles(self) -> Option<Option<Proven>> {
+        match self {
+            Self::Landed {
+                receipt,
+                result,
+                value,
+                ..
+            } => Some(Some((receipt, result, value))),
+            Self::Declined { .. } | Self::NotSent { .. } | Self::Withdrawn { .. } => Some(None),
+            Self::Retryable { .. }
+            | Self::Unknown { .. }
+            | Self::Reconciled { .. }
+            | Self::Unresolvable { .. } => None,
+        }
+    }
 }
 
 /// Which check of an end node.

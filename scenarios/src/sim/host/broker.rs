@@ -228,7 +228,7 @@ impl World {
         if !joined {
             return self.report(&id, &duty, effect(&intended, outcome));
         }
-        match settled(outcome) {
+        match outcome.settles() {
             Some(landed) => {
                 let outcome = EffectOutcome::Reconciled {
                     landed,
@@ -359,30 +359,5 @@ fn effect(intended: &Intended, outcome: EffectOutcome) -> Command {
         key: intended.key,
         attempt: intended.attempt,
         outcome,
-    }
-}
-
-/// What the answer of the request itself settles.
-type Settled = Option<(
-    coppice_messages::event::effect::Receipt,
-    ResultCheck,
-    Payload,
-)>;
-
-fn settled(outcome: EffectOutcome) -> Option<Settled> {
-    match outcome {
-        EffectOutcome::Landed {
-            receipt,
-            result,
-            value,
-            ..
-        } => Some(Some((receipt, result, value))),
-        EffectOutcome::Declined { .. }
-        | EffectOutcome::NotSent { .. }
-        | EffectOutcome::Withdrawn { .. } => Some(None),
-        EffectOutcome::Retryable { .. }
-        | EffectOutcome::Unknown { .. }
-        | EffectOutcome::Reconciled { .. }
-        | EffectOutcome::Unresolvable { .. } => None,
     }
 }
