@@ -1,8 +1,8 @@
 //! Cancel and signal from outside, to runs awake and asleep.
 
 use coppice_actors::{
-    api::{CancelRequest, ClientError, Code, SignalRequest, StartRequest},
-    host::HostOptions,
+    api::{ApiClient, CancelRequest, ClientError, Code, SignalRequest, StartRequest, Started},
+    host::{Host, HostOptions},
 };
 use coppice_messages::{Millis, Value, event::run::Reason};
 
@@ -40,18 +40,23 @@ fn cancel(run: &coppice_messages::ids::RunId) -> CancelRequest {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_signal_wakes_the_run_that_sleeps_for_it_and_counts_once() {
-    let place = Place::new().await;
-    let host = place
-        .host(HostOptions {
-            sleep_after: Millis(50),
-            ..place.options()
-        })
-        .await;
+/// A host on which one tree sleeps, waiting for its signal.
+async fn asleep(place: &Place) -> (Host, ApiClient, Started) {
+    let options = HostOptions {
+        sleep_after: Millis(50),
+        ..place.options()
+    };
+    let host = place.host(options).await;
     let client = place.client().await;
     let started = client.start(&tenant(), &waiting("one")).await.unwrap();
     while client.status().await.unwrap().asleep == 0 {}
+    (host, client, started)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_signal_wakes_the_run_that_sleeps_for_it_and_counts_once() {
+    let place = Place::new().await;
+    let (host, client, started) = asleep(&place).await;
     let signal = SignalRequest {
         run: started.run.clone(),
         name: "go".to_owned(),
@@ -76,15 +81,7 @@ async fn a_signal_wakes_the_run_that_sleeps_for_it_and_counts_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cancel_ends_a_tree_that_sleeps_and_leaves_a_receipt() {
     let place = Place::new().await;
-    let host = place
-        .host(HostOptions {
-            sleep_after: Millis(50),
-            ..place.options()
-        })
-        .await;
-    let client = place.client().await;
-    let started = client.start(&tenant(), &waiting("one")).await.unwrap();
-    while client.status().await.unwrap().asleep == 0 {}
+    let (host, client, started) = asleep(&place).await;
     for _ in 0..2 {
         let told = client
             .cancel(&tenant(), &cancel(&started.run))

@@ -11,7 +11,7 @@ use coppice_messages::{
 
 use crate::world::{Weather, World, comparison, input};
 
-fn request() -> Command {
+pub fn request() -> Command {
     let requested = CancelRequested {
         by: "user:tester".to_owned(),
         why: "enough".to_owned(),
@@ -32,7 +32,7 @@ fn check(after: usize, seed: u64, weather: Weather) -> World {
     }
     let root = world.root.clone();
     world.tell(&root, request());
-    let requested = |world: &World| kinds(world, "run.cancel_requested") > 0;
+    let requested = |world: &World| world.count("run.cancel_requested") > 0;
     for _ in 0..200_000 {
         if world.ended().is_some() {
             break;
@@ -55,23 +55,16 @@ fn check(after: usize, seed: u64, weather: Weather) -> World {
             Reason::Cancelled,
             "seed {seed}, after {after}: {ended:?}"
         );
-        assert_eq!(kinds(&world, "run.cancel_settled"), 1);
+        assert_eq!(world.count("run.cancel_settled"), 1);
     }
     nothing_starts_behind_a_cancel(&world);
     assert_eq!(
-        kinds(&world, "child.delegated"),
-        kinds(&world, "child.settled"),
+        world.count("child.delegated"),
+        world.count("child.settled"),
         "seed {seed}, after {after}"
     );
     assert!(world.desk.values().all(|count| *count <= 1));
     world
-}
-
-fn kinds(world: &World, kind: &str) -> usize {
-    world
-        .events()
-        .filter(|(_, event)| event.kind() == kind)
-        .count()
 }
 
 /// In each chain: no model call, intent or delegation behind the request.

@@ -18,7 +18,7 @@ use crate::world::{Weather, World, input, plan_of};
 
 const END: &str = "{ reason: succeeded, answer: { ticket: x }, evidence: [ { check: find_ticket, arguments: { request_id: x }, expect: { gt: [ { from: check, at: /count }, -1 ] } } ] }";
 
-fn world(nodes: &str, seed: u64, weather: Weather) -> World {
+pub fn world(nodes: &str, seed: u64, weather: Weather) -> World {
     let yaml = format!(
         "
 topology: control
@@ -36,14 +36,7 @@ nodes:
     World::new(plan_of(&yaml), input(2), seed, weather)
 }
 
-fn kinds(world: &World, kind: &str) -> usize {
-    world
-        .events()
-        .filter(|(_, event)| event.kind() == kind)
-        .count()
-}
-
-const BRANCH: &str = "
+pub const BRANCH: &str = "
   choose: { branch: { cases: [ { when: { exists: { from: input, at: /incidents/0 } }, to: [some] } ], otherwise: [none] } }
   some: { after: [choose], call: { tool: read_incident, arguments: { id: { from: input, at: /incidents/0 } } } }
   none: { after: [choose], call: { tool: search_runbook, arguments: { text: nothing } } }
@@ -55,7 +48,7 @@ const BRANCH: &str = "
 fn a_branch_takes_the_first_case_that_holds_and_skips_what_stands_behind_the_others() {
     let mut world = world(BRANCH, 1, Weather::default());
     assert_eq!(world.run().reason, Reason::Succeeded);
-    assert_eq!(kinds(&world, "effect.intended"), 1);
+    assert_eq!(world.count("effect.intended"), 1);
     let skipped = world
         .events()
         .filter(|(_, event)| format!("{event:?}").contains("Skipped"))
@@ -63,7 +56,7 @@ fn a_branch_takes_the_first_case_that_holds_and_skips_what_stands_behind_the_oth
     assert_eq!(skipped, 2);
 }
 
-const LOOP: &str = "
+pub const LOOP: &str = "
   gather:
     fan_out: { over: { from: input, at: /incidents }, agent: reader, slot: reading, concurrency: 2 }
     delegation: { objective: Read, authority_scope: { access: read_only }, budget: { steps: 12, tokens: 18000, wall_clock: 1m } }
@@ -90,10 +83,7 @@ fn a_loop_goes_round_within_its_limit_with_children_of_its_own_each_round() {
             "seed {seed}: {ended:?}"
         );
         assert_eq!(
-            (
-                kinds(&world, "join.decided"),
-                kinds(&world, "child.delegated")
-            ),
+            (world.count("join.decided"), world.count("child.delegated")),
             (3, 6)
         );
         let mut children: Vec<_> = world
@@ -114,7 +104,7 @@ fn a_loop_whose_condition_holds_goes_on() {
     let nodes = LOOP.replace("{ eq: [ 1, 2 ] }", "{ exists: { from: file } }");
     let mut world = world(&nodes, 4, Weather::default());
     assert_eq!(world.run().reason, Reason::Succeeded);
-    assert_eq!(kinds(&world, "join.decided"), 1);
+    assert_eq!(world.count("join.decided"), 1);
 }
 
 const SIGNAL: &str = "
@@ -145,7 +135,7 @@ fn a_signal_that_comes_before_its_wait_counts_and_the_same_signal_twice_is_one()
     let root = world.root.clone();
     world.tell(&root, go("s-1"));
     assert_eq!(world.run_on().reason, Reason::Succeeded);
-    assert_eq!(kinds(&world, "signal.received"), 1);
+    assert_eq!(world.count("signal.received"), 1);
 }
 
 #[test]
@@ -201,8 +191,8 @@ fn a_callback_counts_once_and_its_repetitions_are_absorbed() {
     assert_eq!(world.run_on().reason, Reason::Succeeded);
     assert_eq!(
         (
-            kinds(&world, "callback.received"),
-            kinds(&world, "callback.absorbed")
+            world.count("callback.received"),
+            world.count("callback.absorbed")
         ),
         (1, 3)
     );
@@ -259,7 +249,7 @@ fn what_is_wanted_twice_while_it_is_under_way_is_done_once_and_counts_for_both()
         let ended = world.run();
         assert_eq!(ended.reason, Reason::Succeeded, "seed {seed}: {ended:?}");
         assert_eq!(world.desk.values().sum::<u32>(), 1, "seed {seed}");
-        assert_eq!(kinds(&world, "effect.conflicted"), 0, "seed {seed}");
+        assert_eq!(world.count("effect.conflicted"), 0, "seed {seed}");
     }
 }
 
@@ -271,6 +261,6 @@ fn a_key_that_is_wanted_for_other_arguments_is_a_conflict_and_goes_to_a_person()
         (ended.reason, ended.class.as_deref()),
         (Reason::NeedsHuman, Some("key_conflict"))
     );
-    assert_eq!(kinds(&world, "effect.conflicted"), 1);
-    assert_eq!(kinds(&world, "effect.intended"), 1);
+    assert_eq!(world.count("effect.conflicted"), 1);
+    assert_eq!(world.count("effect.intended"), 1);
 }

@@ -17,19 +17,9 @@ fn voting(width: u32, join: &str, seed: u64, failing: fn(&Value) -> bool) -> Wor
     );
     world.failing = failing;
     world.run();
-    assert_eq!(kinds(&world, "join.decided"), 1);
-    assert_eq!(
-        kinds(&world, "child.delegated"),
-        kinds(&world, "child.settled")
-    );
+    assert_eq!(world.count("join.decided"), 1);
+    assert_eq!(world.count("child.delegated"), world.count("child.settled"));
     world
-}
-
-fn kinds(world: &World, kind: &str) -> usize {
-    world
-        .events()
-        .filter(|(_, event)| event.kind() == kind)
-        .count()
 }
 
 fn outcomes(world: &World) -> (Vec<SlotOutcome>, bool) {
@@ -50,7 +40,7 @@ fn nobody(_: &Value) -> bool {
     false
 }
 
-fn first(item: &Value) -> bool {
+pub fn first(item: &Value) -> bool {
     *item == Value::Int(0)
 }
 
@@ -100,7 +90,7 @@ fn any_is_met_by_the_first_success_and_the_others_are_cancelled() {
             .filter(|outcome| **outcome == SlotOutcome::Ended(Reason::Succeeded))
             .count();
         assert_eq!(succeeded, 1, "seed {seed}: {outcomes:?}");
-        assert!(kinds(&world, "run.cancel_requested") > 0, "seed {seed}");
+        assert!(world.count("run.cancel_requested") > 0, "seed {seed}");
     }
 }
 
@@ -112,7 +102,7 @@ fn let_finish_lets_the_others_finish_and_the_run_waits_for_them() {
         3,
         nobody,
     );
-    assert_eq!(kinds(&world, "run.cancel_requested"), 0);
+    assert_eq!(world.count("run.cancel_requested"), 0);
     let succeeded = world.events().filter(|(_, event)| matches!(event, Event::Run(event::run::Event::Ended(ended)) if ended.reason == Reason::Succeeded));
     assert_eq!(succeeded.count(), 5);
 }
@@ -194,10 +184,10 @@ fn a_fan_out_that_can_never_be_whole_makes_no_child() {
         "{}",
         ended.message
     );
-    assert_eq!(kinds(&world, "child.delegated"), 0);
+    assert_eq!(world.count("child.delegated"), 0);
 }
 
-fn yaml(width: u32, join: &str) -> String {
+pub fn yaml(width: u32, join: &str) -> String {
     format!(
         "
 topology: voting

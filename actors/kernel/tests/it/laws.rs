@@ -7,7 +7,7 @@ use coppice_messages::{Event, event, event::run::Reason};
 
 use crate::world::{Weather, World, comparison, input};
 
-const STORM: Weather = Weather {
+pub const STORM: Weather = Weather {
     reply_lost: 6,
     not_sent: 12,
     retryable: 12,

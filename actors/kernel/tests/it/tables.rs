@@ -11,13 +11,6 @@ use coppice_messages::{
 
 use crate::world::{Weather, World, comparison, input};
 
-fn kinds(world: &World, kind: &str) -> usize {
-    world
-        .events()
-        .filter(|(_, event)| event.kind() == kind)
-        .count()
-}
-
 /// Runs with one child killed each time it starts to act, and gives the world at its end.
 fn killed_on(event: &'static str, times: u32) -> World {
     let mut world = World::new(comparison(), input(2), 2, Weather::default());
@@ -50,9 +43,9 @@ fn a_child_that_crashes_once_is_restarted_and_the_tree_succeeds() {
     assert_eq!(world.ended().expect("ended").reason, Reason::Succeeded);
     assert_eq!(
         (
-            kinds(&world, "child.crashed"),
-            kinds(&world, "child.restarted"),
-            kinds(&world, "child.given_up")
+            world.count("child.crashed"),
+            world.count("child.restarted"),
+            world.count("child.given_up")
         ),
         (1, 1, 0)
     );
@@ -62,10 +55,7 @@ fn a_child_that_crashes_once_is_restarted_and_the_tree_succeeds() {
 fn a_child_that_crashes_more_often_than_its_intensity_is_given_up_and_the_join_says_so() {
     let world = killed_on("model.asked", 4);
     assert_eq!(
-        (
-            kinds(&world, "child.crashed"),
-            kinds(&world, "child.given_up")
-        ),
+        (world.count("child.crashed"), world.count("child.given_up")),
         (4, 1)
     );
     let outcomes = world.events().find_map(|(_, event)| match event {

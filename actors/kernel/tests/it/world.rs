@@ -1,72 +1,30 @@
 //! A world in memory around the drivers of one tree: a log, a desk that counts, a scripted model, and a seeded order of everything.
 
+mod outside;
+mod plans;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
-    path::PathBuf,
-    sync::{Arc, OnceLock},
+    sync::Arc,
 };
 
 use coppice_kernel::{
-    Command, Driver, Duty, Identity, Input, Obligation, Output, Prepared, Start, State, Turn,
-    command::{CheckId, CheckOutcome, ChildEnd, ChildEndFacts, EffectOutcome, ModelOutcome},
+    Command, Driver, Duty, Identity, Input, Obligation, Output, Prepared, Start, State,
+    command::{ChildEnd, ChildEndFacts},
     open,
 };
 use coppice_messages::{
-    Blobs, Cause, Commit, Digest, Event, Millis, ParentRef, Payload, Spent, Timestamp, Value,
+    Blobs, Cause, Commit, Digest, Event, Millis, ParentRef, Payload, Timestamp, Value,
     delegation::Root,
     event::{
         self,
-        effect::{Intended, Receipt, ResultCheck, Source},
-        model::Proposal,
-        run::{CancelRequested, CancelSettled, ClaimReason, Ended},
+        run::{ClaimReason, Ended},
     },
     ids::{ClientKey, EffectKey, RunId, TenantId, TreeId},
 };
-use coppice_topology::{
-    Plan,
-    bundle::{Document, DocumentKind, Documents, bundle},
-};
+use coppice_topology::Plan;
 
-/// The library on disk.
-struct Library;
-
-fn library() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/library")
-}
-
-impl Documents for Library {
-    fn find(&self, kind: DocumentKind, name: &str) -> Option<Document> {
-        let path = kind.path(name);
-        let bytes = std::fs::read(library().join(&path)).ok()?;
-        Some(Document { file: path, bytes })
-    }
-}
-
-/// The plan of a library topology.
-pub fn plan(name: &str) -> Arc<Plan> {
-    let path = library().join(format!("topologies/{name}.yaml"));
-    let bytes = std::fs::read(&path).expect("a library topology");
-    Arc::new(
-        bundle(name, &bytes, &Library)
-            .expect("a valid library topology")
-            .plan,
-    )
-}
-
-/// The plan of a topology given as text, with the library's documents.
-pub fn plan_of(yaml: &str) -> Arc<Plan> {
-    Arc::new(
-        bundle("test.yaml", yaml.as_bytes(), &Library)
-            .expect("a valid topology")
-            .plan,
-    )
-}
-
-/// The plan that most tests run.
-pub fn comparison() -> Arc<Plan> {
-    static PLAN: OnceLock<Arc<Plan>> = OnceLock::new();
-    PLAN.get_or_init(|| plan("incident-comparison")).clone()
-}
+pub use self::plans::{comparison, plan_of};
 
 /// A small random source with a seed.
 #[derive(Clone)]
@@ -180,6 +138,16 @@ impl World {
         }
     }
 
+    /// The same world with the first `commits` of this one recorded, nothing in memory, and this one's blobs and time.
+    pub fn after(&self, commits: usize) -> Self {
+        let mut world = Self::new(self.plan.clone(), self.input.clone(), 1, Weather::default());
+        world.now = self.now;
+        world.log = self.log[..commits].to_vec();
+        world.blobs.0.clone_from(&self.blobs.0);
+        world.failing = self.failing;
+        world
+    }
+
     pub fn chain(&self, run: &RunId) -> impl Iterator<Item = &Recorded> {
         self.log
             .iter()
@@ -194,6 +162,13 @@ impl World {
                 .iter()
                 .map(|entry| (&recorded.commit.run, &entry.event))
         })
+    }
+
+    /// How often a kind of event is recorded.
+    pub fn count(&self, kind: &str) -> usize {
+        self.events()
+            .filter(|(_, event)| event.kind() == kind)
+            .count()
     }
 
     pub fn fold(&self, run: &RunId) -> State {
@@ -511,251 +486,4 @@ impl World {
             );
         }
     }
-
-    fn carry(&mut self, run: &RunId, duty: &Duty, obligation: Obligation) {
-        let Some(driver) = self.drivers.get(run) else {
-            return;
-        };
-        match obligation {
-            Obligation::AskModel { asked, turns } => {
-                let turn = Turn::new(self.now, &self.blobs);
-                let input = driver
-                    .state()
-                    .agent_input(&asked.node, &turn)
-                    .expect("an agent has an input");
-                let outcome = self.model(
-                    &asked.agent.to_string(),
-                    &input,
-                    turns.len(),
-                    turns.last().and_then(|turned| turned.result.clone()),
-                );
-                self.tell(
-                    run,
-                    Command::Model {
-                        node: asked.node.clone(),
-                        call: asked.call,
-                        outcome,
-                    },
-                );
-            }
-            Obligation::Send { intended } => {
-                let outcome = self.send(&intended);
-                self.tell(
-                    run,
-                    Command::Effect {
-                        key: intended.key,
-                        attempt: intended.attempt,
-                        outcome,
-                    },
-                );
-            }
-            Obligation::Reconcile { intended } => {
-                let landed = self
-                    .desk
-                    .contains_key(&intended.key)
-                    .then(|| (receipt(), ResultCheck::Ok, result(&intended)));
-                let outcome = EffectOutcome::Reconciled {
-                    landed,
-                    source: Source::Lookup,
-                };
-                self.tell(
-                    run,
-                    Command::Effect {
-                        key: intended.key,
-                        attempt: intended.attempt,
-                        outcome,
-                    },
-                );
-            }
-            Obligation::Check { node, check } => {
-                let seen = match check {
-                    CheckId::Schema => CheckOutcome::SchemaMet(Digest::ZERO),
-                    CheckId::Evidence(_) => {
-                        let count = i64::try_from(self.desk.len()).expect("a small number");
-                        CheckOutcome::Read(Payload::Inline(Value::map([(
-                            "count",
-                            Value::Int(count),
-                        )])))
-                    }
-                };
-                self.tell(run, Command::Check { node, check, seen });
-            }
-            Obligation::Await {
-                delegated,
-                seq,
-                commit,
-                give_up,
-                cancel,
-                ..
-            } => {
-                let child = delegated.envelope.run().clone();
-                assert_eq!(*duty, Duty::Child(child.clone()));
-                if self
-                    .chain(&child)
-                    .flat_map(|recorded| &recorded.commit.events)
-                    .any(|entry| entry.event.kind() == "run.ended")
-                {
-                    let end = self.end_of(&child);
-                    return self.tell(run, Command::ChildEnded(Box::new(end)));
-                }
-                let opened = driver
-                    .state()
-                    .child_opened(&delegated)
-                    .expect("the parent is open");
-                if self.drivers.contains_key(&child) {
-                    return self.remind(&child, give_up, cancel);
-                }
-                let start = self.start_kind(&child, ClaimReason::Restart);
-                self.start(
-                    &child,
-                    start,
-                    Some(ParentRef {
-                        run: run.clone(),
-                        seq,
-                        commit,
-                    }),
-                );
-                if start == Start::First {
-                    self.tell(&child, Command::Open(Box::new(opened), None));
-                }
-                if let Some(why) = give_up {
-                    self.tell(&child, Command::GiveUp { why });
-                }
-                if let Some(cancel) = cancel {
-                    self.tell(&child, Command::Cancel(cancel));
-                }
-            }
-            Obligation::Receipt { .. } => {
-                let receipt = self.receipt();
-                self.tell(run, Command::Receipt(Box::new(receipt)));
-            }
-        }
-    }
-
-    /// A child that lives is only told what is new: the obligation names its state, not a step.
-    fn remind(&mut self, child: &RunId, give_up: Option<String>, cancel: Option<CancelRequested>) {
-        if let Some(why) = give_up {
-            self.tell(child, Command::GiveUp { why });
-        }
-        if let Some(cancel) = cancel {
-            self.tell(child, Command::Cancel(cancel));
-        }
-    }
-
-    fn receipt(&self) -> CancelSettled {
-        CancelSettled {
-            acknowledged: 0,
-            killed: 0,
-            unreachable: 0,
-            ended_before: 0,
-            effects_landed: 0,
-            effects_not_sent: 0,
-            effects_in_doubt: 0,
-            quiet_after: Millis(0),
-            steps_after: 0,
-            tokens_after: 0,
-            descendants: Payload::Inline(Value::List(Vec::new())),
-        }
-    }
-
-    fn model(
-        &mut self,
-        agent: &str,
-        input: &Value,
-        made: usize,
-        last: Option<Payload>,
-    ) -> ModelOutcome {
-        let usage = Spent {
-            tokens: 10,
-            ..Spent::step()
-        };
-        if (self.failing)(input) || self.seed.one_in(self.weather.model_fails) {
-            return ModelOutcome::Failed {
-                class: "unavailable".to_owned(),
-                message: "try later".to_owned(),
-                usage,
-            };
-        }
-        let call = |tool: &str, arguments| Proposal::Call {
-            tool: tool.parse().expect("an id"),
-            arguments: Payload::Inline(arguments),
-        };
-        let proposal = match made {
-            0 => call("read_incident", Value::map([("id", input.clone())])),
-            1 => call(
-                "search_runbook",
-                Value::map([("text", Value::from("database"))]),
-            ),
-            _ => Proposal::Answer(Payload::Inline(Value::map([
-                ("incident", input.clone()),
-                ("agent", Value::from(agent)),
-                ("seen", Value::Bool(last.is_some())),
-            ]))),
-        };
-        ModelOutcome::Proposed {
-            proposal,
-            answer_valid: Ok(()),
-            usage,
-            latency: Millis(1),
-        }
-    }
-
-    fn do_write(&mut self, intended: &Intended) {
-        if intended.operation != coppice_messages::Operation::Read {
-            *self.desk.entry(intended.key).or_default() += 1;
-        }
-    }
-
-    fn send(&mut self, intended: &Intended) -> EffectOutcome {
-        let usage = Spent {
-            operations: [(intended.operation, 1)].into(),
-            network: 100,
-            ..Spent::step()
-        };
-        if self.seed.one_in(self.weather.not_sent) {
-            return EffectOutcome::NotSent {
-                why: "connection refused".to_owned(),
-            };
-        }
-        if self.seed.one_in(self.weather.retryable) {
-            return EffectOutcome::Retryable {
-                code: "429".to_owned(),
-                retry_after: None,
-                usage,
-            };
-        }
-        if self.seed.one_in(self.weather.reply_lost) {
-            if self.seed.one_in(2) {
-                self.do_write(intended);
-            }
-            return EffectOutcome::Unknown {
-                why: "timeout".to_owned(),
-            };
-        }
-        self.do_write(intended);
-        EffectOutcome::Landed {
-            receipt: receipt(),
-            result: ResultCheck::Ok,
-            value: result(intended),
-            usage,
-        }
-    }
-}
-
-fn receipt() -> Receipt {
-    Receipt {
-        id: Some("ticket_1".to_owned()),
-        version: None,
-        result: Digest::ZERO,
-    }
-}
-
-fn result(intended: &Intended) -> Payload {
-    let Payload::Inline(arguments) = &intended.arguments else {
-        return Payload::Inline(Value::Null);
-    };
-    Payload::Inline(Value::map([
-        ("id", Value::from("ticket_1")),
-        ("of", arguments.clone()),
-    ]))
 }
