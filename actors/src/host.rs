@@ -13,6 +13,7 @@ mod tell;
 
 use std::{path::PathBuf, sync::Arc};
 
+use coppice_kernel::Command;
 use coppice_messages::{
     Timestamp,
     event::{
@@ -42,6 +43,7 @@ use crate::{
     host::roots::{RootSupervisor, RootsMessage, StartRoot},
     inspect::Inspect,
     limits::{AGAIN_FIRST, LAST_WORD_WAIT, LOCK_WAIT},
+    run::Message,
     schema::Schemas,
     services::{Awake, Key, Services},
     sleep::{Sleepers, Wake},
@@ -237,6 +239,7 @@ impl Host {
             RootSupervisor::spawn(None, RootSupervisor, services.clone()).await?;
         services.lay_down_all()?;
         let waking = wake_all(services.clone(), roots.clone(), whose_time_has_come);
+        let looking = look_when_there_is_room(services.clone());
         resume(&services, &roots)?;
         let api = serve::Api {
             services: services.clone(),
@@ -247,7 +250,12 @@ impl Host {
             ),
             started_at,
         };
-        let mut tasks = vec![ticking, tokio::spawn(waking), serve::start(api).await?];
+        let mut tasks = vec![
+            ticking,
+            tokio::spawn(waking),
+            tokio::spawn(looking),
+            serve::start(api).await?,
+        ];
         tasks.extend(append_faults(&services));
         let endpoint = endpoint(&services, started_at, pid).await;
         endpoint.write(&options.data)?;
@@ -333,6 +341,21 @@ async fn wake_all(
         if let Wake::Root(root) = services.wake(&key).await {
             // A supervisor that is gone ends the host.
             let _ = roots.cast(RootsMessage::Woken(root));
+        }
+    }
+}
+
+/// Whenever there is room again, every actor looks for the intents that it left undecided.
+fn look_when_there_is_room(services: Arc<Services>) -> impl Future<Output = ()> {
+    // From before the first actor: none may leave an intent undecided unseen.
+    let mut room = services.store.room();
+    async move {
+        loop {
+            room.again().await;
+            for (_, actor) in services.awake.all() {
+                // One that is gone meanwhile needs no tick.
+                let _ = actor.cast(Message::Told(Command::Tick));
+            }
         }
     }
 }

@@ -37,7 +37,7 @@ pub use self::{
     open_effects::OpenEffect,
     publisher::{BlobError, BlobWaiter, Verdict, Waiter, hold, refill},
     recorder::feed::FeedEvent,
-    room::{Reserve, Storage},
+    room::{Reserve, RoomWatch, Storage},
     store::{BusOptions, Endpoint, OpenError, Options, Status, Store},
     subjects::{InvalidRealm, Lane, Realm},
     system_chain::SystemEventError,

@@ -41,6 +41,28 @@ pub enum Storage {
     },
 }
 
+/// Notices when there is room again.
+pub struct RoomWatch(watch::Receiver<Storage>);
+
+impl RoomWatch {
+    pub(crate) fn new(mut storage: watch::Receiver<Storage>) -> Self {
+        storage.mark_unchanged();
+        Self(storage)
+    }
+
+    /// Resolves when there was too little room and there is enough again, also when both came between two calls; never once the store is closed.
+    pub async fn again(&mut self) {
+        loop {
+            if self.0.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+            if *self.0.borrow_and_update() == Storage::Ok {
+                return;
+            }
+        }
+    }
+}
+
 /// Bytes that a process without privileges may still write where this path lies.
 ///
 /// # Errors

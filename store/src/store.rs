@@ -25,7 +25,7 @@ use crate::{
     open_effects::{OpenEffect, OpenEffects},
     publisher::{BlobError, Publisher, Waiter},
     recorder::{Progress, feed::Dropped},
-    room::{Reserve, Storage},
+    room::{Reserve, RoomWatch, Storage},
     subjects::Realm,
     system_chain::{SystemChains, SystemEventError},
     verify::{self, StreamVerified, VerifyStreamError},
@@ -287,13 +287,10 @@ impl Store {
         self.inner.storage.borrow().clone()
     }
 
-    /// Waits until there is room.
-    pub async fn room(&self) {
-        let mut storage = self.inner.storage.clone();
-        if storage.wait_for(|s| *s == Storage::Ok).await.is_err() {
-            // The store is closed: nothing is taken any more.
-            std::future::pending::<()>().await;
-        }
+    /// Notices each time that there is room again, from now on.
+    #[must_use]
+    pub fn room(&self) -> RoomWatch {
+        RoomWatch::new(self.inner.storage.clone())
     }
 
     /// How many commits and blobs the stream lost and does not have again yet.

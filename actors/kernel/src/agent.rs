@@ -209,7 +209,7 @@ impl State {
                             "this operation is done already".to_owned(),
                         )]
                     }
-                    Err(NotIntended::UnderWay) => Vec::new(),
+                    Err(NotIntended::UnderWay | NotIntended::NoRoom) => Vec::new(),
                     Err(NotIntended::Conflict(conflicted)) => vec![
                         Event::Effect(effect::Event::Conflicted(conflicted)),
                         refused(

@@ -60,7 +60,7 @@ pub enum Command {
     Signal(Signal),
     /// A callback about an operation.
     Callback(Received),
-    /// Time moved on.
+    /// Time moved on, or there is room again.
     Tick,
     /// Stop for good: the supervisor will not start this run again.
     GiveUp {

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use coppice_messages::{
-    Blobs, Cause, Commit, Digest, Entry, Event, ParentRef, Timestamp,
+    Cause, Commit, Digest, Entry, Event, ParentRef, Timestamp,
     commit::{COMMIT_BYTES_MAX, FORMAT},
     event::run::ClaimReason,
     ids::HostId,
@@ -17,7 +17,7 @@ use crate::{
     command::{Command, Refusal},
     duty::{Duty, Obligation},
     limits::{MAILBOX, TURN_BYTES, TURN_EVENTS},
-    state::{Meta, State, Turn},
+    state::{Meta, Room, State, Turn},
 };
 
 /// Who drives, and how the commits of this run are headed.
@@ -153,7 +153,7 @@ impl Driver {
     }
 
     /// Starts: hands out what only waits, and records a claim first when something is to be done.
-    pub fn begin(&mut self, now: Timestamp, blobs: &dyn Blobs) -> Vec<Output> {
+    pub fn begin(&mut self, turn: Turn<'_>) -> Vec<Output> {
         let mut outputs = Vec::new();
         if self.state.ended().is_some() {
             // Only doubts outlive a run; their answers are recorded behind a claim when they come.
@@ -173,11 +173,12 @@ impl Driver {
             .into_iter()
             .filter(|(_, obligation)| !obligation.acts());
         let waits: Vec<_> = waits.collect();
-        self.publish_turn(Turn::new(now, blobs), &mut outputs);
+        let room = turn.room;
+        self.publish_turn(turn, &mut outputs);
         for (duty, obligation) in waits {
             self.hand_out(duty, obligation, &mut outputs);
         }
-        self.arm(&mut outputs);
+        self.arm(room, &mut outputs);
         outputs
     }
 
@@ -185,15 +186,14 @@ impl Driver {
     pub fn begin_with(
         &mut self,
         first: impl IntoIterator<Item = Command>,
-        now: Timestamp,
-        blobs: &dyn Blobs,
+        turn: Turn<'_>,
     ) -> Vec<Output> {
         self.mailbox.extend(first);
-        self.begin(now, blobs)
+        self.begin(turn)
     }
 
-    /// Takes one input.
-    pub fn handle(&mut self, input: Input, now: Timestamp, blobs: &dyn Blobs) -> Vec<Output> {
+    /// Takes one input. When there is room again after a turn in which it was low, a [`Command::Tick`] makes the driver look.
+    pub fn handle(&mut self, input: Input, turn: Turn<'_>) -> Vec<Output> {
         let mut outputs = Vec::new();
         if self.stopped {
             return outputs;
@@ -214,11 +214,12 @@ impl Driver {
                 return outputs;
             }
         }
+        let room = turn.room;
         if self.under_way.is_none() {
-            self.publish_turn(Turn::new(now, blobs), &mut outputs);
+            self.publish_turn(turn, &mut outputs);
         }
         if self.under_way.is_none() {
-            self.arm(&mut outputs);
+            self.arm(room, &mut outputs);
         }
         outputs
     }
@@ -265,8 +266,8 @@ impl Driver {
         }
     }
 
-    fn arm(&mut self, outputs: &mut Vec<Output>) {
-        let due = self.state.due();
+    fn arm(&mut self, room: Room, outputs: &mut Vec<Output>) {
+        let due = self.state.due(room);
         if due != self.armed {
             self.armed = due;
             outputs.extend(due.map(Output::Arm));

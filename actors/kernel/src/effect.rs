@@ -19,7 +19,7 @@ use coppice_topology::tool::Attempts;
 use serde::Serialize;
 
 pub(crate) use self::intend::NotIntended;
-use crate::state::{State, Turn};
+use crate::state::{Room, State, Turn};
 
 /// The effects of one run by key.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
@@ -190,6 +190,9 @@ impl State {
         };
         if let Err(over) = self.account.affords(&effect.intended.reserved) {
             return vec![exhausted(over)];
+        }
+        if turn.room == Room::Low {
+            return Vec::new();
         }
         let mut intended = Intended::clone(&effect.intended);
         intended.attempt += 1;

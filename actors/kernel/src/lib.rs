@@ -29,5 +29,5 @@ pub use self::{
     command::{Command, Refusal},
     driver::{Driver, Identity, Input, Output, Prepared, Start},
     duty::{Duty, Obligation},
-    state::{FoldError, Meta, State, Turn},
+    state::{FoldError, Meta, Room, State, Turn},
 };

@@ -31,10 +31,21 @@ pub struct Meta {
     pub at: Timestamp,
 }
 
+/// Whether the store has room for what begins something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Room {
+    /// It has.
+    Enough,
+    /// What is left is for receipts, cancels and ends: no intent is decided, so that none stands in front of them.
+    Low,
+}
+
 /// What a decision may look at beside the state, and where it puts what is too large for an event.
 pub struct Turn<'a> {
     /// The host's clock.
     pub now: Timestamp,
+    /// The store's room.
+    pub room: Room,
     blobs: &'a dyn Blobs,
     kept: RefCell<BTreeMap<Digest, Vec<u8>>>,
 }
@@ -42,9 +53,10 @@ pub struct Turn<'a> {
 impl<'a> Turn<'a> {
     /// A turn at this time, with the values behind blobs at hand.
     #[must_use]
-    pub fn new(now: Timestamp, blobs: &'a dyn Blobs) -> Self {
+    pub fn new(now: Timestamp, room: Room, blobs: &'a dyn Blobs) -> Self {
         Self {
             now,
+            room,
             blobs,
             kept: RefCell::default(),
         }
@@ -66,10 +78,15 @@ impl<'a> Turn<'a> {
     #[must_use]
     pub fn keep(&self, value: Value) -> Payload {
         let (payload, bytes) = Payload::of(value);
-        if let (Payload::Blob { digest, .. }, Some(bytes)) = (&payload, bytes) {
+        self.keep_bytes(&payload, bytes);
+        payload
+    }
+
+    /// The same for a value whose payload was needed to decide whether it is cited at all.
+    pub(crate) fn keep_bytes(&self, payload: &Payload, bytes: Option<Vec<u8>>) {
+        if let (Payload::Blob { digest, .. }, Some(bytes)) = (payload, bytes) {
             self.kept.borrow_mut().insert(*digest, bytes);
         }
-        payload
     }
 
     /// What was kept and is to be stored.
@@ -336,14 +353,19 @@ impl State {
         self.opened().map(|opened| opened.envelope.deadline())
     }
 
-    /// The earliest time at which something falls due without anybody's doing.
+    /// The earliest time at which something falls due without anybody's doing. While room is low no further try of an effect is: it waits for
+    /// room and not for a time.
     #[must_use]
-    pub fn due(&self) -> Option<Timestamp> {
+    pub fn due(&self, room: Room) -> Option<Timestamp> {
         if !self.is_open() {
             return None;
         }
+        let again = match room {
+            Room::Enough => self.effects_due(),
+            Room::Low => None,
+        };
         let any_time = [self.children.due(), self.cancel_due()];
-        let unless_closing = [self.deadline(), self.effects_due(), self.waits.due()];
+        let unless_closing = [self.deadline(), again, self.waits.due()];
         let closing = self.lifecycle.closing.is_some();
         let dues = any_time
             .into_iter()

@@ -6,7 +6,7 @@ use std::{
 };
 
 use coppice_kernel::{
-    Command, Driver, Duty, Identity, Input, Obligation, Output, Start, State, Turn,
+    Command, Driver, Duty, Identity, Input, Obligation, Output, Room, Start, State, Turn,
     command::ChildEnd,
 };
 use coppice_messages::{
@@ -15,7 +15,7 @@ use coppice_messages::{
     ids::RunId,
 };
 use coppice_store::{
-    Verdict, clock,
+    Storage, Verdict, clock,
     log::{Sleeper, TenantBlobs},
 };
 use ractor::{ActorCell, ActorRef};
@@ -203,7 +203,9 @@ impl Incarnation {
         let give_up = self.give_up.clone().map(|why| Command::GiveUp { why });
         let cancel = self.cancel.take().map(Command::Cancel);
         let first = [opening, give_up, cancel].into_iter().flatten();
-        let outputs = self.driver.begin_with(first, clock::now(), &self.blobs);
+        let outputs = self
+            .driver
+            .begin_with(first, turn(&self.services, &self.blobs));
         self.carry_out(outputs).await
     }
 
@@ -212,7 +214,7 @@ impl Incarnation {
     }
 
     pub(super) async fn feed(&mut self, input: Input) -> Result<(), RunError> {
-        let outputs = self.driver.handle(input, clock::now(), &self.blobs);
+        let outputs = self.driver.handle(input, turn(&self.services, &self.blobs));
         self.carry_out(outputs).await
     }
 
@@ -254,8 +256,11 @@ impl Incarnation {
             Duty::Child(child) => sleepers.is_asleep(&(self.key.0.clone(), child.clone())),
             Duty::Model(_) | Duty::Effect(_) | Duty::Check(..) | Duty::Receipt => false,
         };
-        let due = state.due();
-        if !sleepers.is_long(due, clock::now()) || !self.driver.in_hand().keys().all(waits) {
+        let due = state.due(Room::Enough);
+        if !sleepers.is_long(due, clock::now())
+            || !self.driver.in_hand().keys().all(waits)
+            || self.waits_for_room()
+        {
             return;
         }
         let parent = state
@@ -352,14 +357,33 @@ impl Incarnation {
         };
         self.driver = again(&self.services, folded, ClaimReason::Restart);
         let closing = self.give_up.clone().map(|why| Command::GiveUp { why });
-        let outputs = self.driver.begin_with(closing, clock::now(), &self.blobs);
+        let outputs = self
+            .driver
+            .begin_with(closing, turn(&self.services, &self.blobs));
         // Bounded by FOLDS_MAX.
         Box::pin(self.carry_out(outputs)).await
     }
 
     pub(super) fn turn(&self) -> Turn<'_> {
-        Turn::new(clock::now(), &self.blobs)
+        turn(&self.services, &self.blobs)
     }
+
+    /// Whether a step waits for room: it is taken at the next tick behind that, so the run must not sleep over it.
+    fn waits_for_room(&self) -> bool {
+        let turn = self.turn();
+        turn.room == Room::Low && {
+            let roomy = Turn::new(turn.now, Room::Enough, &self.blobs);
+            !self.driver.state().advance(&roomy).is_empty()
+        }
+    }
+}
+
+fn turn<'a>(services: &Services, blobs: &'a TenantBlobs) -> Turn<'a> {
+    let room = match services.store.storage() {
+        Storage::Ok => Room::Enough,
+        Storage::Low { .. } => Room::Low,
+    };
+    Turn::new(clock::now(), room, blobs)
 }
 
 fn again(services: &Services, folded: Folded, why: ClaimReason) -> Driver {

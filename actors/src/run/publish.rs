@@ -1,8 +1,8 @@
 //! Publishing a commit, and the faults that strike around it.
 
 use coppice_kernel::Prepared;
-use coppice_messages::{Commit, Digest, Event, event::effect};
-use coppice_store::{Storage, Store, clock};
+use coppice_messages::{Commit, Digest};
+use coppice_store::{Store, clock};
 use ractor::ActorRef;
 
 use super::{Message, awake::Incarnation, tasks::Task};
@@ -21,11 +21,6 @@ impl Incarnation {
             hash,
             blobs,
         } = prepared;
-        // Receipts, cancels and ends need no room to be left: it is reserved for them.
-        let intends = commit
-            .events
-            .iter()
-            .any(|entry| matches!(entry.event, Event::Effect(effect::Event::Intended(_))));
         self.under_way = self.services.faults.as_ref().map(|_| commit);
         let (store, tenant) = (self.services.store.clone(), self.key.0.clone());
         let submit = Submit {
@@ -34,15 +29,11 @@ impl Incarnation {
             bytes,
             hash,
         };
-        let waits = intends && store.storage() != Storage::Ok;
-        if blobs.is_empty() && !waits {
+        if blobs.is_empty() {
             submit.to(&store);
             return;
         }
         self.publishing = Some(Task::run(async move {
-            if waits {
-                store.room().await;
-            }
             for bytes in blobs.into_values() {
                 if let Err(error) = store.put_blob(tenant.clone(), bytes).await {
                     let why = error.to_string();

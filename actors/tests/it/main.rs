@@ -12,7 +12,10 @@ mod host;
 mod looking;
 mod outside;
 mod recorder;
+mod room;
 mod sleep;
+#[path = "../../../store/tests/it/small_disk.rs"]
+mod small_disk;
 mod supervision;
 mod support;
 mod telling;

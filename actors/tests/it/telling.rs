@@ -9,7 +9,7 @@ use coppice_messages::{Millis, Value, event::run::Reason};
 use crate::support::{Place, comparison, ended, release_of, tenant, whole};
 
 /// A tree that waits for a signal, then files its ticket.
-fn waiting(key: &str) -> StartRequest {
+pub fn waiting(key: &str) -> StartRequest {
     let yaml = r"
 topology: waiting
 version: 1

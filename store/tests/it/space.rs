@@ -32,7 +32,7 @@ async fn a_stream_that_is_nearly_full_is_low_storage_and_there_is_room_when_it_i
     options.stream_bytes_max = 2 << 20;
     options.reserve.stream_percent = 50;
     let store = Store::open(options).await.expect("opens");
-    store.room().await;
+    let mut room = store.room();
     let put = store.put_blob(TenantId::default_tenant(), vec![5; 1200 << 10]);
     put.await.expect("stored");
     while store.storage() == Storage::Ok {
@@ -44,6 +44,7 @@ async fn a_stream_that_is_nearly_full_is_low_storage_and_there_is_room_when_it_i
     assert!(why.contains("the stream COPPICE_staging has"), "{why}");
     let stream = server.jetstream().await.get_stream("COPPICE_staging").await;
     stream.expect("there").purge().await.expect("purged");
-    store.room().await;
+    room.again().await;
+    assert_eq!(store.storage(), Storage::Ok);
     store.close().await;
 }

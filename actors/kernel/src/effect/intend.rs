@@ -11,7 +11,7 @@ use coppice_messages::{
 use coppice_topology::{node::Call, plan::PinnedTool};
 
 use super::{Resolution, exhausted};
-use crate::state::{State, Turn};
+use crate::state::{Room, State, Turn};
 
 /// Why a call does not become an intent.
 pub(crate) enum NotIntended {
@@ -26,6 +26,8 @@ pub(crate) enum NotIntended {
     DoneBefore(EffectKey),
     /// The operation is under way or in doubt, with equal arguments: what becomes of it counts for whoever else wants it.
     UnderWay,
+    /// The store has no room for a further intent: decided anew once there is.
+    NoRoom,
     /// The key stands for other arguments.
     Conflict(Conflicted),
 }
@@ -153,6 +155,9 @@ impl State {
         self.account
             .affords(&reserved)
             .map_err(NotIntended::Budget)?;
+        if turn.room == Room::Low {
+            return Err(NotIntended::NoRoom);
+        }
         Ok(Event::Effect(effect::Event::Intended(Box::new(Intended {
             key,
             node: node.clone(),
@@ -196,18 +201,21 @@ impl State {
                 Resolution::Failed { class, message } => vec![self.failed(node, class, message)],
             };
         }
-        let arguments = match call.arguments.resolve(&self.scope(turn)) {
-            Ok(arguments) => turn.keep(arguments),
+        let (arguments, large) = match call.arguments.resolve(&self.scope(turn)) {
+            Ok(arguments) => Payload::of(arguments),
             Err(dangling) => {
                 return vec![self.failed(node, "result_invalid", format!("arguments: {dangling}"))];
             }
         };
-        match self.intend(node, 0, &call.tool, arguments, turn) {
-            Ok(intended) => vec![intended],
+        match self.intend(node, 0, &call.tool, arguments.clone(), turn) {
+            Ok(intended) => {
+                turn.keep_bytes(&arguments, large);
+                vec![intended]
+            }
             Err(NotIntended::Refused { class, message }) => vec![self.failed(node, class, message)],
             Err(NotIntended::Budget(over)) => vec![exhausted(over)],
             Err(NotIntended::DoneBefore(key)) => vec![self.done(node, Some(key))],
-            Err(NotIntended::UnderWay) => Vec::new(),
+            Err(NotIntended::UnderWay | NotIntended::NoRoom) => Vec::new(),
             Err(NotIntended::Conflict(conflicted)) => {
                 let failed = self.failed(
                     node,

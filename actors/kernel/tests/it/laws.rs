@@ -15,10 +15,11 @@ pub const STORM: Weather = Weather {
     actor_dies: 60,
     host_dies: 60,
     duplicate_input: 5,
+    room_low: 20,
 };
 
 /// Runs the comparison in this weather, checking the laws after every step, and gives the world at its end.
-fn check(seed: u64, incidents: usize, weather: Weather) -> World {
+pub fn check(seed: u64, incidents: usize, weather: Weather) -> World {
     let mut world = World::new(comparison(), input(incidents), seed, weather);
     world.after_step = |world| {
         owed_is_in_hand(world);

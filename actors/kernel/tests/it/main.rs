@@ -6,6 +6,7 @@ mod crash;
 mod joins;
 mod laws;
 mod picture;
+mod room;
 mod tables;
 mod waits;
 mod world;

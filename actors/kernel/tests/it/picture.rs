@@ -16,6 +16,7 @@ const STORM: Weather = Weather {
     actor_dies: 60,
     host_dies: 60,
     duplicate_input: 5,
+    room_low: 0,
 };
 
 /// Shows the log to both, commit by commit, and gives the tree at its end.

@@ -9,12 +9,12 @@ use std::{
 };
 
 use coppice_kernel::{
-    Command, Driver, Duty, Identity, Input, Obligation, Output, Prepared, Start, State,
+    Command, Driver, Duty, Identity, Input, Obligation, Output, Prepared, Room, Start, State, Turn,
     command::{ChildEnd, ChildEndFacts},
     open,
 };
 use coppice_messages::{
-    Blobs, Cause, Commit, Digest, Event, Millis, ParentRef, Payload, Timestamp, Value,
+    Blobs, Cause, Commit, Digest, Entry, Event, Millis, ParentRef, Payload, Timestamp, Value,
     delegation::Root,
     event::{
         self,
@@ -53,6 +53,7 @@ pub struct Weather {
     pub actor_dies: u64,
     pub host_dies: u64,
     pub duplicate_input: u64,
+    pub room_low: u64,
 }
 
 /// One recorded commit.
@@ -81,6 +82,8 @@ pub struct World {
     pub seed: Seed,
     pub weather: Weather,
     pub now: Timestamp,
+    /// The store's room.
+    pub room: Room,
     pub log: Vec<Recorded>,
     pub blobs: BlobStore,
     /// How often each write was done.
@@ -120,6 +123,7 @@ impl World {
             seed: Seed(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1),
             weather,
             now: Timestamp(1_000_000_000_000_000),
+            room: Room::Enough,
             log: Vec::new(),
             blobs: BlobStore::default(),
             desk: BTreeMap::new(),
@@ -267,7 +271,7 @@ impl World {
             parent,
         };
         let mut driver = Driver::new(self.fold(run), identity, start);
-        let outputs = driver.begin(self.now, &self.blobs);
+        let outputs = driver.begin(Turn::new(self.now, self.room, &self.blobs));
         self.drivers.insert(run.clone(), driver);
         self.take(run, outputs);
     }
@@ -285,14 +289,22 @@ impl World {
         let Some(driver) = self.drivers.get_mut(run) else {
             return;
         };
-        let outputs = driver.handle(input, self.now, &self.blobs);
+        let outputs = driver.handle(input, Turn::new(self.now, self.room, &self.blobs));
         self.take(run, outputs);
     }
 
     fn take(&mut self, run: &RunId, outputs: Vec<Output>) {
         for output in outputs {
             match output {
-                Output::Publish(prepared) => self.pending.push(Pending::Admit(prepared)),
+                Output::Publish(prepared) => {
+                    let intends = |entry: &Entry| entry.event.kind() == "effect.intended";
+                    assert!(
+                        self.room == Room::Enough || !prepared.commit.events.iter().any(intends),
+                        "an intent without room: {:?}",
+                        prepared.commit
+                    );
+                    self.pending.push(Pending::Admit(prepared));
+                }
                 Output::Do(duty, obligation) => {
                     self.pending
                         .push(Pending::Carry(run.clone(), duty, obligation))
@@ -348,6 +360,15 @@ impl World {
         if self.seed.one_in(self.weather.actor_dies) {
             return self.kill_actor();
         }
+        if self.room == Room::Low
+            && self.weather.room_low > 0
+            && (self.pending.is_empty() || self.seed.one_in(8))
+        {
+            return self.make_room();
+        }
+        if self.seed.one_in(self.weather.room_low) {
+            self.room = Room::Low;
+        }
         if self.pending.is_empty() {
             return self.let_time_pass();
         }
@@ -359,6 +380,19 @@ impl World {
         {
             Pending::Admit(prepared) => self.record(prepared),
             Pending::Carry(run, duty, obligation) => self.carry(&run, &duty, obligation),
+        }
+    }
+
+    /// Whether something but time will move this world.
+    pub fn has_pending(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
+    /// There is room again, and every driver looks.
+    pub fn make_room(&mut self) {
+        self.room = Room::Enough;
+        for run in self.drivers.keys().cloned().collect::<Vec<_>>() {
+            self.give(&run, Input::Command(Command::Tick));
         }
     }
 
@@ -406,7 +440,7 @@ impl World {
             format!(
                 "{run}: publishing {}, due {:?}, owed {:?}, progress {:?}",
                 driver.is_publishing(),
-                state.due(),
+                state.due(self.room),
                 state.owed(),
                 state.progress()
             )

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use coppice_kernel::{Command, Driver, Duty, Identity, Input, Output, Prepared, Start, State};
+use coppice_kernel::{
+    Command, Driver, Duty, Identity, Input, Output, Prepared, Room, Start, State, Turn,
+};
 use coppice_messages::{
     Digest, ParentRef, Timestamp,
     event::run::{CancelRequested, ClaimReason, Opened},
@@ -115,7 +117,7 @@ impl Actor {
             ) => planned(ticket),
             (_, Some(Task::Planned(_)) | None) => false,
         };
-        let due = self.driver.state().due().is_some();
+        let due = self.driver.state().due(Room::Enough).is_some();
         let armed = self
             .timer
             .as_ref()
@@ -133,7 +135,7 @@ impl Actor {
             "publishing {}, mailbox {}, due {:?}, timer {:?}, in hand {:?}, progress {:?}",
             self.driver.is_publishing(),
             self.mailbox.len(),
-            state.due(),
+            state.due(Room::Enough),
             self.timer.as_ref().map(|(at, _)| at),
             self.driver.in_hand().keys().collect::<Vec<_>>(),
             state.progress()
@@ -266,7 +268,9 @@ impl World {
         let give_up = actor.give_up.clone().map(|why| Command::GiveUp { why });
         let cancel = actor.cancel.take().map(Command::Cancel);
         let first = [opening, give_up, cancel].into_iter().flatten();
-        let outputs = actor.driver.begin_with(first, now, &blobs);
+        let outputs = actor
+            .driver
+            .begin_with(first, Turn::new(now, Room::Enough, &blobs));
         self.carry_out(id, outputs);
     }
 
@@ -281,7 +285,9 @@ impl World {
         let Some(actor) = self.host.actors.get_mut(&id.0) else {
             return;
         };
-        let outputs = actor.driver.handle(input, now, &blobs);
+        let outputs = actor
+            .driver
+            .handle(input, Turn::new(now, Room::Enough, &blobs));
         self.carry_out(id, outputs);
     }
 

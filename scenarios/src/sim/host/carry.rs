@@ -1,7 +1,7 @@
 //! What a run owes, carried out by tasks that report back; what is no longer owed stops.
 
 use coppice_kernel::{
-    Command, Duty, Obligation, Turn, Turned,
+    Command, Duty, Obligation, Room, Turn, Turned,
     command::{CheckId, CheckOutcome, ModelOutcome},
 };
 use coppice_messages::{
@@ -99,7 +99,7 @@ impl World {
     }
 
     fn ask(&mut self, id: &ActorId, asked: &Asked, turns: &[Turned]) -> ModelOutcome {
-        let turn = Turn::new(self.now(), &NoBlobs);
+        let turn = Turn::new(self.now(), Room::Enough, &NoBlobs);
         let Some(actor) = self.host.actors.get(&id.0) else {
             return lost_input();
         };
@@ -127,7 +127,7 @@ impl World {
                 .map_or_else(unreadable, |schema| CheckOutcome::SchemaMet(schema.digest)),
             CheckId::Evidence(at) => {
                 let blobs = self.log.blobs_of(&self.tenant);
-                let turn = Turn::new(self.now(), &blobs);
+                let turn = Turn::new(self.now(), Room::Enough, &blobs);
                 let Some(request) = state.check_request(node, at, &turn) else {
                     return unreadable();
                 };

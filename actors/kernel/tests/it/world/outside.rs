@@ -23,7 +23,7 @@ impl World {
         };
         match obligation {
             Obligation::AskModel { asked, turns } => {
-                let turn = Turn::new(self.now, &self.blobs);
+                let turn = Turn::new(self.now, self.room, &self.blobs);
                 let input = driver
                     .state()
                     .agent_input(&asked.node, &turn)

@@ -1,0 +1,110 @@
+//! Storage is low: new trees are refused and intents wait, while receipts, cancels and ends of the same runs pass.
+
+use coppice_actors::{
+    api::{ApiClient, CancelRequest, ClientError, Code, SignalRequest, Started},
+    host::HostOptions,
+};
+use coppice_messages::{Bytes, Millis, Value, event::run::Reason};
+
+use crate::{
+    small_disk::{Disk, alone},
+    support::{Place, comparison, ended, tenant, whole},
+    telling::waiting,
+};
+
+const MIB: u64 = 1 << 20;
+
+async fn until(client: &ApiClient, what: impl Fn(&coppice_actors::api::StatusReport) -> bool) {
+    while !what(&client.status().await.unwrap()) {
+        tokio::task::yield_now().await;
+    }
+}
+
+fn is_low(status: &coppice_actors::api::StatusReport) -> bool {
+    status
+        .degraded
+        .iter()
+        .any(|why| why.starts_with("storage_low"))
+}
+
+async fn go(client: &ApiClient, tree: &Started) {
+    let signal = SignalRequest {
+        run: tree.run.clone(),
+        name: "go".to_owned(),
+        id: "s-1".to_owned(),
+        value: Value::map([("title", Value::from("Go"))]),
+    };
+    assert!(client.signal(&tenant(), &signal).await.unwrap().recorded);
+}
+
+async fn scene() {
+    let place = Place::new().await;
+    let data = place.data.path();
+    let disk = Disk::new(data.join("disk"), 96 * MIB)
+        .holds(data.join("log"))
+        .holds(data.join("nats"));
+    let options = HostOptions {
+        disk_reserve: Bytes(8 * MIB),
+        sleep_after: Millis(50),
+        ..place.options()
+    };
+    let host = place.host(options).await;
+    let client = place.client().await;
+    let start = async |request| client.start(&tenant(), &request).await;
+    place.world.hold();
+    let filing = start(comparison("filing")).await.unwrap();
+    let patient = start(waiting("patient")).await.unwrap();
+    let doomed = start(waiting("doomed")).await.unwrap();
+    while place.world.tickets() == 0 {
+        tokio::task::yield_now().await;
+    }
+
+    disk.fill(6 * MIB);
+    until(&client, is_low).await;
+    let refused = start(comparison("late")).await;
+    assert!(matches!(refused, Err(ClientError::Refused(error)) if error.code == Code::StorageLow));
+
+    // The receipt of what was sent before, and the end behind it.
+    place.world.release();
+    let end = ended(&client, &filing.run).await.ended.unwrap();
+    assert_eq!(end.reason, Reason::Succeeded, "{}", end.message);
+
+    // What comes in is recorded, and the intent that follows from it is not decided: nothing stands before a cancel.
+    go(&client, &patient).await;
+    go(&client, &doomed).await;
+    for tree in [&patient, &doomed] {
+        let counts = place.counts(&client, tree).await;
+        assert_eq!(
+            (counts.of("signal.received"), counts.of("effect.intended")),
+            (1, 0)
+        );
+    }
+    let cancel = CancelRequest {
+        run: doomed.run.clone(),
+        why: "enough".to_owned(),
+        by: "user:test".to_owned(),
+    };
+    assert!(client.cancel(&tenant(), &cancel).await.unwrap().recorded);
+    let end = ended(&client, &doomed.run).await.ended.unwrap();
+    assert_eq!(end.reason, Reason::Cancelled);
+    assert!(is_low(&client.status().await.unwrap()));
+    assert_eq!(place.world.tickets(), 1);
+
+    disk.clear();
+    let end = ended(&client, &patient.run).await.ended.unwrap();
+    assert_eq!(end.reason, Reason::Succeeded, "{}", end.message);
+    assert_eq!(place.world.tickets(), 2);
+    until(&client, |status| status.degraded.is_empty()).await;
+    for tree in [&filing, &patient, &doomed] {
+        whole(&client, tree).await;
+    }
+    host.stop().await;
+}
+
+#[test]
+fn while_storage_is_low_trees_are_refused_and_intents_wait_but_receipts_cancels_and_ends_pass() {
+    alone(
+        "room::while_storage_is_low_trees_are_refused_and_intents_wait_but_receipts_cancels_and_ends_pass",
+        scene(),
+    );
+}
