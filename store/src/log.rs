@@ -12,6 +12,7 @@ pub(crate) mod meta;
 pub(crate) mod positions;
 pub(crate) mod quarantine;
 pub(crate) mod rows;
+pub(crate) mod runs;
 pub(crate) mod sleepers;
 
 use std::{
@@ -130,6 +131,8 @@ pub(crate) struct Tables {
     pub commits: Keyspace,
     pub positions: Keyspace,
     pub rows: Keyspace,
+    pub trees: Keyspace,
+    pub open: Keyspace,
     pub blobs: Keyspace,
     pub quarantine: Keyspace,
     pub sleepers: Keyspace,
@@ -171,6 +174,8 @@ impl Tables {
             commits: db.keyspace("commits", small)?,
             positions: db.keyspace("positions", small)?,
             rows: db.keyspace("rows", small)?,
+            trees: db.keyspace("trees", small)?,
+            open: db.keyspace("open", small)?,
             blobs: db.keyspace("blobs", large)?,
             quarantine: db.keyspace("quarantine", large)?,
             sleepers: db.keyspace("sleepers", small)?,
@@ -200,8 +205,11 @@ impl Log {
 
     pub(crate) fn open_in(directory: DataDir) -> Result<Self, OpenLogError> {
         let path = directory.log();
-        let tables = Tables::open_or_make(&path)
-            .map_err(|source| OpenLogError::Database { path, source })?;
+        let tables = match Tables::open_or_make(&path) {
+            Ok(tables) => tables,
+            Err(source) => return Err(OpenLogError::Database { path, source }),
+        };
+        runs::list_all(&tables).map_err(|source| OpenLogError::Read { path, source })?;
         Ok(Self::of(directory, tables))
     }
 
@@ -326,7 +334,7 @@ impl LogReader {
         &self,
         filter: RowFilter,
     ) -> impl Iterator<Item = Result<Row, ReadError>> + Send + 'static {
-        rows::all(&self.tables.rows, filter)
+        rows::all(&self.tables, filter)
     }
 
     /// A tenant's blob.

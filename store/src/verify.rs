@@ -10,10 +10,11 @@ use coppice_messages::{
     Commit, Digest,
     ids::{RunId, TenantId},
 };
+use fjall::Readable as _;
 
 pub(crate) use self::stream::compare;
 pub use self::stream::{StreamFault, StreamVerified, VerifyStreamError};
-use crate::log::{LogReader, ReadError, Recorded, blobs, commits, key, positions};
+use crate::log::{LogReader, ReadError, Recorded, blobs, commits, key, positions, rows, runs};
 
 /// What verification of the log found.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -72,6 +73,8 @@ pub enum Damage {
         /// The last position that was written.
         recorded: u64,
     },
+    /// The run is not listed by its tree, or is listed as unfinished and has ended, or the other way round.
+    NotListed,
     /// A blob is incomplete, or its bytes do not have its digest.
     Blob(Digest),
 }
@@ -107,6 +110,9 @@ impl fmt::Display for Fault {
                 f,
                 "the log ends before it, although {recorded} positions were recorded"
             ),
+            Damage::NotListed => {
+                f.write_str("its row and the lists of runs by tree and of unfinished runs disagree")
+            }
             Damage::Blob(digest) => write!(f, "the blob {digest} is damaged or incomplete"),
         }
     }
@@ -120,6 +126,7 @@ pub fn log(reader: &LogReader) -> Result<Verified, ReadError> {
     let mut found = Verified::default();
     chains(reader, &mut found)?;
     order(reader, &mut found)?;
+    lists(reader, &mut found)?;
     for blob in blobs::all(&reader.tables.blobs) {
         let (tenant, digest) = blob?;
         found.blobs += 1;
@@ -260,6 +267,26 @@ fn order(reader: &LogReader, found: &mut Verified) -> Result<(), ReadError> {
             pos: Some(expected),
             damage: Damage::Ends { recorded },
         });
+    }
+    Ok(())
+}
+
+/// Each row is found by its tree, and among the unfinished exactly while it is.
+fn lists(reader: &LogReader, found: &mut Verified) -> Result<(), ReadError> {
+    let tables = &reader.tables;
+    // A run that ends meanwhile has its end in the row and in the lists, or in none of them.
+    let now = tables.db.snapshot();
+    for row in rows::stored(now.iter(&tables.rows)) {
+        let row = row?;
+        if !runs::is_listed(&now, (&tables.trees, &tables.open), &row)? {
+            found.faults.push(Fault {
+                tenant: Some(row.tenant),
+                run: Some(row.run),
+                seq: None,
+                pos: None,
+                damage: Damage::NotListed,
+            });
+        }
     }
     Ok(())
 }

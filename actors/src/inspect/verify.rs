@@ -152,6 +152,7 @@ fn damaged(tenant: &TenantId, fault: &verify::Fault) -> Finding {
         verify::Damage::Blob(_) => Law::Blob,
         verify::Damage::MissingPosition
         | verify::Damage::OtherPosition
+        | verify::Damage::NotListed
         | verify::Damage::Ends { .. } => Law::Index,
         verify::Damage::Altered
         | verify::Damage::Undecodable

@@ -6,8 +6,12 @@ use std::{
     path::PathBuf,
 };
 
-use super::{Log, LogReader, OpenLogError, Tables, meta::Total};
-use crate::{clock, data_dir::DataDir, mark};
+use super::{Log, LogReader, OpenLogError, ReadError, Tables, meta::Total, runs};
+use crate::{
+    clock,
+    data_dir::DataDir,
+    mark::{self, Shorter},
+};
 
 /// A log that is being read again from the stream.
 pub(crate) struct Healing {
@@ -35,12 +39,12 @@ pub(crate) fn open(directory: DataDir) -> Result<(Log, Option<Healing>), OpenLog
     let why = match opened {
         Ok(Ok(tables)) => {
             let log = Log::of(directory, tables);
-            let Some(mark) = mark else {
-                return Ok((log, None));
-            };
-            match mark::compare(&log.reader, &mark) {
-                Ok(Ok(())) => return Ok((log, None)),
-                Ok(Err(shorter)) => (log.directory, shorter.to_string()),
+            match fault(&log.reader, mark.as_ref()) {
+                Ok(None) => return Ok((log, None)),
+                Ok(Some(shorter)) => (log.directory, shorter.to_string()),
+                Err(ReadError::Database(source)) if is_of_the_system(&source) => {
+                    return Err(OpenLogError::Database { path, source });
+                }
                 Err(error) => (log.directory, format!("it cannot be read: {error}")),
             }
         }
@@ -72,6 +76,13 @@ pub(crate) fn open(directory: DataDir) -> Result<(Log, Option<Healing>), OpenLog
             mark,
         }),
     ))
+}
+
+/// Why a log that opens cannot be used.
+fn fault(reader: &LogReader, mark: Option<&Total>) -> Result<Option<Shorter>, ReadError> {
+    runs::list_all(&reader.tables)?;
+    let compared = mark.map(|mark| mark::compare(reader, mark));
+    Ok(compared.transpose()?.and_then(Result::err))
 }
 
 /// Errors of the system that say nothing about what the files hold.

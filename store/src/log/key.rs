@@ -49,12 +49,16 @@ pub(crate) fn read_tenant(key: &[u8]) -> Option<(TenantId, &[u8])> {
 /// The tenant and run at the beginning of a key.
 pub(crate) fn read_run(key: &[u8]) -> Option<(TenantId, RunId)> {
     let (tenant, rest) = read_tenant(key)?;
+    Some((tenant, read_run_alone(rest)?))
+}
+
+/// The run at the beginning of what follows in a key.
+pub(super) fn read_run_alone(rest: &[u8]) -> Option<RunId> {
     let end = rest.iter().position(|byte| *byte == 0)?;
     let run = std::str::from_utf8(&rest[..end]).ok()?;
-    let run = if run == RunId::system().as_str() {
-        RunId::system()
+    if run == RunId::system().as_str() {
+        Some(RunId::system())
     } else {
-        run.parse().ok()?
-    };
-    Some((tenant, run))
+        run.parse().ok()
+    }
 }

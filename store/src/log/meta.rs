@@ -10,6 +10,7 @@ use crate::ranges::Ranges;
 const STREAM: &str = "stream";
 const LOST: &str = "lost";
 const TOTAL: &str = "total";
+const RUNS_LISTED: &str = "runs_listed";
 
 /// The log's account of all that was ever written to it; compared with its high-water mark (`mark.rs`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -40,6 +41,16 @@ pub(crate) fn total(meta: &Keyspace) -> Result<Total, ReadError> {
         return Ok(Total::default());
     };
     rmp_serde::from_slice(&value).map_err(|_| ReadError::unreadable("the log's account of itself"))
+}
+
+/// Every run is listed by its tree and, while it has not ended, as unfinished.
+pub(super) fn put_runs_listed(batch: &mut WriteBatch, meta: &Keyspace) {
+    batch.insert(meta, RUNS_LISTED, []);
+}
+
+/// Whether every run is listed.
+pub(super) fn are_runs_listed(meta: &Keyspace) -> Result<bool, ReadError> {
+    Ok(meta.contains_key(RUNS_LISTED)?)
 }
 
 /// The last message of the stream whose commits are in the log, and how to know it again.

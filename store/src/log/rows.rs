@@ -10,7 +10,7 @@ use coppice_messages::{
 use fjall::{Keyspace, OwnedWriteBatch as WriteBatch};
 use serde::{Deserialize, Serialize};
 
-use super::{ReadError, key};
+use super::{ReadError, Tables, key, runs};
 
 /// What is known of a run without reading its chain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -83,10 +83,11 @@ impl RowFilter {
     }
 }
 
-/// Writes a row.
-pub(crate) fn put(batch: &mut WriteBatch, rows: &Keyspace, row: &Row) -> Result<(), ReadError> {
+/// Writes a row, and lists the run by its tree and among those that have not ended.
+pub(crate) fn put(batch: &mut WriteBatch, tables: &Tables, row: &Row) -> Result<(), ReadError> {
     let value = rmp_serde::to_vec_named(row).map_err(|_| ReadError::unreadable("a row"))?;
-    batch.insert(rows, key::of_run(&row.tenant, &row.run), value);
+    batch.insert(&tables.rows, key::of_run(&row.tenant, &row.run), value);
+    runs::put(batch, (&tables.trees, &tables.open), row);
     Ok(())
 }
 
@@ -105,16 +106,35 @@ pub(crate) fn get(
         .transpose()
 }
 
-/// The rows that a filter takes, by tenant and run.
+type Found<T> = Box<dyn Iterator<Item = Result<T, ReadError>> + Send>;
+
+/// The rows that a filter takes, by tenant and run. Those of one tree, and those of runs that have not ended, cost what they are and not what
+/// is stored.
 pub(crate) fn all(
-    rows: &Keyspace,
+    tables: &Tables,
     filter: RowFilter,
 ) -> impl Iterator<Item = Result<Row, ReadError>> + Send + 'static {
-    let found = match &filter.tenant {
-        Some(tenant) => rows.prefix(key::of_tenant(tenant)),
-        None => rows.iter(),
+    let tenant = filter.tenant.as_ref();
+    let listed: Option<Found<(TenantId, RunId)>> = match (tenant, &filter.tree, filter.state) {
+        (Some(tenant), Some(tree), _) => Some(Box::new(runs::of(&tables.trees, tenant, tree))),
+        (_, _, Some(RowState::Open)) => Some(Box::new(runs::open(&tables.open, tenant))),
+        (_, _, Some(RowState::Ended) | None) => None,
     };
-    found
-        .map(|entry| read(&entry.value()?))
-        .filter(move |row| row.as_ref().map_or(true, |row| filter.takes(row)))
+    let rows = tables.rows.clone();
+    let found: Found<Row> = match (listed, tenant) {
+        (Some(listed), _) => Box::new(listed.map(move |run| {
+            let (tenant, run) = run?;
+            get(&rows, &tenant, &run)?.ok_or_else(|| ReadError::unreadable("the row of a run"))
+        })),
+        (None, Some(tenant)) => Box::new(stored(rows.prefix(key::of_tenant(tenant)))),
+        (None, None) => Box::new(stored(rows.iter())),
+    };
+    found.filter(move |row| row.as_ref().map_or(true, |row| filter.takes(row)))
+}
+
+/// The rows of these entries.
+pub(crate) fn stored(
+    entries: fjall::Iter,
+) -> impl Iterator<Item = Result<Row, ReadError>> + Send + 'static {
+    entries.map(|entry| read(&entry.value()?))
 }

@@ -455,7 +455,7 @@ impl<'a> Batch<'a> {
         let tables = self.view.tables;
         let write = &mut self.done.write;
         for row in self.rows.values() {
-            rows::put(write, &tables.rows, row)?;
+            rows::put(write, tables, row)?;
         }
         meta::put_stream(write, &tables.meta, position)?;
         self.done.progress.total.writes += 1;
