@@ -3,6 +3,7 @@
 //! Opening it starts every unfinished tree again; each run is claimed only when it first acts. Closing it ends the actors, records what is on its
 //! way, and says so in the host's system chain.
 
+mod ending;
 mod options;
 mod process;
 mod roots;

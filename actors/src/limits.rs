@@ -66,6 +66,5 @@ pub const BLOCKED_NAMED: usize = 20;
 pub const TELL_TIMES: u32 = 5;
 /// Bytes of a signal's name and id, and of who cancels and why.
 pub const SIGNAL_TEXT_MAX: usize = 256;
-
-/// Bytes that must be free where the data directory lies before a host that ended for want of space is started again: a journal of the log.
-pub const DISK_BYTES_LEAST: u64 = 1 << 20;
+/// Bytes of what an ending host tells its parent on its standard output; the rest is not read.
+pub const LAST_WORD_BYTES: u64 = 4 << 10;

@@ -119,10 +119,10 @@ async fn serve_desk(args: &DeskServeArgs) -> Result<(), Failure> {
         .map_err(|error| Failure::Environment(Problem::of(&error)))
 }
 
-/// What the parts of the program say beside results: warnings from processes of their own, errors else. `RUST_LOG` asks for more.
+/// What the parts of the program say beside results: warnings from processes of their own and from what stays up, errors else. `RUST_LOG` asks for more.
 fn log_to_stderr(command: &Command) {
     let usual = match command {
-        Command::Host(_) | Command::DeskServe(_) => "warn",
+        Command::Host(_) | Command::DeskServe(_) | Command::Up(_) => "warn",
         _ => "error",
     };
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(usual));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-use crate::follow::Trimmed;
+use crate::{follow::Trimmed, limits::SERVER_RESTARTS_MAX};
 
 /// Why the store stopped. The host exits; what was not spoken about is known by the log at its next start.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -12,8 +12,21 @@ pub enum Fatal {
     /// The disk of the log is full.
     #[error("the disk of the log is full: make space and start again")]
     DiskFull,
+    /// The disk of the private server's stream is full.
+    #[error("the disk on which nats-server keeps the stream is full: make space and start again")]
+    StreamDiskFull,
+    /// The private server stores nothing, whatever was tried.
+    #[error(
+        "nats-server stores nothing although its disk has room, also after it was started again {SERVER_RESTARTS_MAX} times: see nats/nats-server.log below the data directory; it says: {said}"
+    )]
+    ServerStuck {
+        /// What was said about the last message.
+        said: String,
+    },
     /// Writing or fsyncing the log failed. What is on the disk now is known only after reopening.
-    #[error("the log cannot be written, and after a failed fsync it is not tried again: {said}")]
+    #[error(
+        "the log cannot be written, and after a failed write or fsync it is not tried again: look at the disk, then start again; nothing that was said to be recorded depends on that write: {said}"
+    )]
     LogWrite {
         /// What the system says.
         said: String,
@@ -51,6 +64,14 @@ pub enum Fatal {
         /// Which part.
         part: &'static str,
     },
+}
+
+impl Fatal {
+    /// Whether space is all that is missing.
+    #[must_use]
+    pub fn is_disk_full(&self) -> bool {
+        matches!(self, Self::DiskFull | Self::StreamDiskFull)
+    }
 }
 
 /// Holds the first fatal error.

@@ -12,6 +12,7 @@ mod data_dir;
 mod fatal;
 mod faults;
 pub mod follow;
+mod health;
 pub mod limits;
 pub mod log;
 pub mod mark;

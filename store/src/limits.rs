@@ -78,7 +78,17 @@ pub const STREAM_MEMORY_BYTES: u64 = 256 << 20;
 pub const DISK_BYTES_RESERVED: u64 = 256 << 20;
 /// How full the stream may be, in percent; beyond it new trees and intents are refused (`storage_low`).
 pub const STREAM_PERCENT_MAX: u64 = 90;
-/// Time between two looks at the space that is left.
+/// A disk that could not be written is full when it has less than this free; a host that ended for it is started again when there is more.
+pub const DISK_BYTES_LEAST: u64 = 4 << 20;
+/// What the log may need at once to move what is in memory to the disk: two memtables.
+pub const FLUSH_BYTES: u64 = 2 * MEMTABLE_BYTES;
+/// A private nats-server that has stored nothing of what was sent for this long is started again; then twice as long, and so on.
+pub const SERVER_STUCK: Duration = Duration::from_secs(10);
+/// Longest time after which it is started again.
+pub const SERVER_STUCK_LONGEST: Duration = Duration::from_secs(60);
+/// How often it is started again without storing anything in between; then the host ends.
+pub const SERVER_RESTARTS_MAX: u32 = 5;
+/// Time between two looks at the space that is left, at the log and at the private server.
 pub const ROOM_LOOK: Duration = Duration::from_secs(1);
 
 /// Memtable of each key family: a third less memory under load than the default for a quarter of the speed.

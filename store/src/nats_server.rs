@@ -9,7 +9,7 @@ mod find;
 pub(crate) mod guard;
 mod managed;
 
-pub(crate) use self::managed::ManagedServer;
+pub(crate) use self::managed::{ManagedServer, Restarter};
 pub use self::{
     credentials::{Role, RoleCredentials},
     find::{NotFound, find},

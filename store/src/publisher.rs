@@ -5,6 +5,7 @@
 
 pub mod hold;
 pub mod refill;
+mod unstored;
 
 use std::sync::{
     Arc, Mutex, MutexGuard, PoisonError,
@@ -18,6 +19,7 @@ use tokio::sync::{Notify, oneshot, watch};
 use self::{
     hold::{Hold, Outgoing},
     refill::{Refill, Source},
+    unstored::{Fate, Unstored},
 };
 use crate::{
     admission::Reason,
@@ -103,6 +105,7 @@ struct Shared {
     heard: Mutex<Mono>,
     /// How far the recorder has read the stream.
     read: AtomicU64,
+    fate: Fate,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -124,6 +127,7 @@ impl Publisher {
                 closed: AtomicBool::new(false),
                 heard: Mutex::new(clock::mono()),
                 read: AtomicU64::new(0),
+                fate: Fate::default(),
             }),
         }
     }
@@ -302,6 +306,21 @@ impl Publisher {
         lock(&self.shared.refill).count()
     }
 
+    /// What was sent and not stored since, if that is so.
+    pub(crate) fn unstored(&self) -> Option<Unstored> {
+        self.shared.fate.unstored()
+    }
+
+    /// How many messages the stream took.
+    pub(crate) fn stored(&self) -> u64 {
+        self.shared.fate.stored()
+    }
+
+    /// What was sent before went to another server.
+    pub(crate) fn forget_unstored(&self) {
+        self.shared.fate.forget();
+    }
+
     fn send_again(&self) {
         lock(&self.shared.refill).send_again();
         lock(&self.shared.hold).send_again();
@@ -336,7 +355,10 @@ impl Publisher {
                 continue;
             };
             match self.send(&bus, &mut link, message).await {
-                Sent::Stored => failures = 0,
+                Sent::Stored => {
+                    failures = 0;
+                    self.shared.fate.is_stored();
+                }
                 Sent::Unclear => {
                     drop(sending);
                     let wait = clock::backoff(failures, BACKOFF_FIRST, BACKOFF_LONGEST);
@@ -407,15 +429,18 @@ impl Publisher {
                 }
                 Ok(Err(error)) => {
                     tracing::warn!(%error, "a message was not acknowledged: sending again");
+                    self.shared.fate.is_unclear(error.to_string());
                     Sent::Unclear
                 }
                 Err(_) => {
                     tracing::warn!("no acknowledgement in time: sending again");
+                    self.shared.fate.is_unclear("no acknowledgement in time".to_owned());
                     Sent::Unclear
                 }
             },
             _ = link.changed() => {
                 link.mark_changed();
+                self.shared.fate.forget();
                 Sent::Unclear
             }
         }

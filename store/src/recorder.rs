@@ -24,6 +24,7 @@ use crate::{
     fatal::{Fatal, FatalCell},
     faults::FaultHooks,
     follow::Loss,
+    health::LogDisk,
     limits::{BATCH_BYTES_MAX, BATCH_COMMITS_MAX},
     log::{
         self, ReadError, StreamPosition, Tables, messages,
@@ -73,6 +74,7 @@ pub(crate) struct Audience {
     pub hooks: Arc<dyn FaultHooks>,
     pub progress: watch::Sender<Progress>,
     pub fatal: FatalCell,
+    pub log: LogDisk,
 }
 
 /// The thread's state.
@@ -126,10 +128,7 @@ impl Recorder {
         while let Some(first) = fed.blocking_recv() {
             if let Err(halt) = self.take(first, &mut fed) {
                 self.audience.fatal.set(match halt {
-                    Halt::Write(error) if log::is_disk_full(&error) => Fatal::DiskFull,
-                    Halt::Write(error) => Fatal::LogWrite {
-                        said: error.to_string(),
-                    },
+                    Halt::Write(error) => self.audience.log.fault(&error),
                     Halt::Read(error) => Fatal::LogRead {
                         said: format!("{error}: {:?}", std::error::Error::source(&error)),
                     },

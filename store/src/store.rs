@@ -107,6 +107,8 @@ pub struct Status {
     pub waiting: usize,
     /// For how long it has been silent about them.
     pub silent_for: Duration,
+    /// What was said about the last message that the stream did not store, and for how long it has stored none.
+    pub unstored: Option<(String, Duration)>,
     /// The log's last position.
     pub pos: u64,
     /// The last message of the stream that is in the log.
@@ -273,6 +275,11 @@ impl Store {
             connected: self.inner.bus.link().borrow().is_up(),
             waiting: self.inner.publisher.waiting(),
             silent_for: self.inner.publisher.silent_for(),
+            unstored: self
+                .inner
+                .publisher
+                .unstored()
+                .map(|unstored| (unstored.said.clone(), unstored.elapsed())),
             pos: progress.pos,
             stream: progress.stream,
             dropped: self.inner.dropped.count(),

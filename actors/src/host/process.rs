@@ -1,6 +1,9 @@
 //! The host as a process: what the hidden subcommand `host` runs.
 
-use std::{io, process::ExitCode};
+use std::{
+    io::{self, Write as _},
+    process::ExitCode,
+};
 
 use coppice_store::GuardCommand;
 use tokio::{
@@ -8,7 +11,10 @@ use tokio::{
     sync::oneshot,
 };
 
-use super::{Host, HostError, HostOptions};
+use super::{
+    Host, HostError, HostOptions,
+    ending::{self, Ending},
+};
 use crate::inspect::with_causes;
 
 /// Runs a host until SIGTERM, SIGINT, the end of its standard input (where the options say so), or a fault after which it must not go on.
@@ -29,7 +35,9 @@ pub fn host_main(options: HostOptions) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             tracing::error!(error = with_causes(&error), "the host ends");
-            eprintln!("coppice host: {}", with_causes(&error));
+            // On a full disk it may not be heard there.
+            let _ = writeln!(io::stderr(), "coppice host: {}", with_causes(&error));
+            Ending::of(&error).say();
             ExitCode::from(error.exit_code())
         }
     }
@@ -53,6 +61,7 @@ async fn run(options: HostOptions) -> Result<(), HostError> {
         // Nothing was promised to anybody yet; the guard ends nats-server.
         () = &mut asked => return Ok(()),
     };
+    ending::say_up();
     let fatal = tokio::select! {
         () = &mut asked => None,
         fatal = host.fatal() => Some(fatal),

@@ -218,6 +218,12 @@ impl Api {
                 "storage_low: new trees are refused and new effects wait: {why}"
             ));
         }
+        if let Some((why, since)) = store.unstored {
+            let since = since.as_secs();
+            degraded.push(format!(
+                "the stream has stored nothing for {since} s: {why}"
+            ));
+        }
         let lost = self.services.store.refilling();
         if lost > 0 {
             degraded.push(format!(

@@ -1,7 +1,7 @@
 //! The parent of a host: starts the host's process, starts it again after a crash, and ends it.
 //!
-//! It is not started again when it says itself that it must not go on: after bad options, a failed fsync, messages lost before they were read. After a full
-//! disk it is started again once there is space.
+//! It is not started again when it says itself that it must not go on: after bad options, a failed fsync, messages lost before they were read. When a
+//! disk was full it is started again once there is space.
 
 use std::{
     ffi::OsString,
@@ -11,14 +11,16 @@ use std::{
     time::Duration,
 };
 
-use coppice_store::{clock, room};
+use coppice_store::{clock, limits::DISK_BYTES_LEAST, room};
 use tokio::{
-    process::{Child, ChildStdin, Command},
+    io::AsyncReadExt as _,
+    process::{Child, ChildStdin, ChildStdout, Command},
     sync::watch,
     task::JoinHandle,
 };
 
-use crate::limits::{AGAIN_FIRST, AGAIN_LONGEST, DISK_BYTES_LEAST, HOST_STOP_WAIT};
+use super::ending::{Ending, Heard};
+use crate::limits::{AGAIN_FIRST, AGAIN_LONGEST, HOST_STOP_WAIT, LAST_WORD_BYTES};
 
 /// How a host's process is started.
 #[derive(Debug, Clone)]
@@ -43,6 +45,8 @@ pub enum SupervisedEnd {
         /// The exit code.
         code: i32,
     },
+    /// A disk is full, and it was not up once since it was first started: whoever starts it is to make space first.
+    NoSpace,
     /// It cannot be started at all.
     Unstartable {
         /// What the system says.
@@ -112,7 +116,7 @@ async fn supervise(
     say: watch::Sender<Known>,
     mut stopping: watch::Receiver<bool>,
 ) {
-    let mut crashes = 0;
+    let (mut crashes, mut was_up) = (0, false);
     let end = loop {
         let started = clock::mono();
         let mut child = match spawn(&options) {
@@ -126,18 +130,27 @@ async fn supervise(
         say.send_modify(|known| known.pid = child.id());
         // Held here: waiting for a child closes the standard input that it still has, with which this one would stop.
         let stdin = child.stdin.take();
+        let stdout = child.stdout.take();
         let (status, asked) = tokio::select! {
             status = child.wait() => (status, false),
             () = asked_to_stop(&mut stopping) => (stop(&mut child, stdin).await, true),
         };
         say.send_modify(|known| known.pid = None);
+        let told = heard(stdout).await;
+        was_up |= told.was_up;
         if asked {
             break SupervisedEnd::Stopped;
         }
         match status.map(|status| (status.code(), status)) {
             Ok((Some(0), _)) => break SupervisedEnd::Stopped,
-            Ok((Some(3), _)) if is_full(&options.data) => {
-                tracing::warn!("the disk is full: the host is started again when there is space");
+            Ok((Some(3), _)) if needs_space(told, &options.data) => {
+                if !was_up {
+                    break SupervisedEnd::NoSpace;
+                }
+                tracing::warn!(
+                    data = %options.data.display(),
+                    "a disk is full: the host is started again when there is space"
+                );
                 tokio::select! {
                     () = space(&options.data) => {}
                     () = asked_to_stop(&mut stopping) => break SupervisedEnd::Stopped,
@@ -165,10 +178,35 @@ async fn supervise(
     say.send_modify(|known| known.end = Some(end));
 }
 
-/// Whether there is hardly any space where the data directory lies. A host that ended with a failed fsync, on a disk that is not full, is not
-/// started again.
+/// What a host told that has ended.
+async fn heard(stdout: Option<ChildStdout>) -> Heard {
+    let mut said = String::new();
+    if let Some(stdout) = stdout {
+        let mut stdout = stdout.take(LAST_WORD_BYTES);
+        // One that left its standard output to somebody else is not waited for.
+        let read = tokio::time::timeout(AGAIN_LONGEST, stdout.read_to_string(&mut said));
+        if !matches!(read.await, Ok(Ok(_))) {
+            tracing::debug!("the host did not say why it ended");
+        }
+    }
+    Heard::of(&said)
+}
+
+/// Whether space is what a host needs that ended with exit code 3: it said so, or it did not say what else it was and a disk is full. After a
+/// failed fsync it is not started again, however full the disk is.
+fn needs_space(heard: Heard, data: &Path) -> bool {
+    match heard.ending {
+        Ending::DiskFull => true,
+        Ending::LogWrite => false,
+        Ending::Other => is_full(data),
+    }
+}
+
+/// Whether there is hardly any space on one of the disks that hold the log, the stream and what lies beside them.
 fn is_full(data: &Path) -> bool {
-    room::free_bytes(data).is_ok_and(|free| free < DISK_BYTES_LEAST)
+    let disks = [data.to_owned(), data.join("log"), data.join("nats")];
+    let full = |disk: &PathBuf| room::free_bytes(disk).is_ok_and(|free| free < DISK_BYTES_LEAST);
+    disks.iter().any(full)
 }
 
 async fn space(data: &Path) {
@@ -199,7 +237,7 @@ fn spawn(options: &SuperviseOptions) -> io::Result<Child> {
     Command::new(&options.program)
         .args(&options.arguments)
         .stdin(Stdio::piped())
-        .stdout(Stdio::null())
+        .stdout(Stdio::piped())
         .stderr(stderr)
         // A Ctrl-C in the terminal is for whoever supervises, which stops the host in order.
         .process_group(0)

@@ -1,14 +1,17 @@
-//! Storage is low: new trees are refused and intents wait, while receipts, cancels and ends of the same runs pass.
+//! Storage is low: new trees are refused and intents wait, while receipts, cancels and ends of the same runs pass. And a log that cannot be written.
+
+use std::process::Command;
 
 use coppice_actors::{
     api::{ApiClient, CancelRequest, ClientError, Code, SignalRequest, Started},
-    host::HostOptions,
+    host::{HostOptions, SuperviseOptions, SupervisedEnd, supervise_host},
 };
 use coppice_messages::{Bytes, Millis, Value, event::run::Reason};
 
 use crate::{
     small_disk::{Disk, alone},
-    support::{Place, comparison, ended, tenant, whole},
+    supervision::up,
+    support::{Place, comparison, ended, host_program, tenant, whole},
     telling::waiting,
 };
 
@@ -107,4 +110,77 @@ fn while_storage_is_low_trees_are_refused_and_intents_wait_but_receipts_cancels_
         "room::while_storage_is_low_trees_are_refused_and_intents_wait_but_receipts_cancels_and_ends_pass",
         scene(),
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_whose_log_cannot_be_written_ends_and_is_not_started_again_and_nothing_is_lost() {
+    let place = Place::new().await;
+    let mut options = place.options();
+    options.stop_with_stdin = true;
+    // A write beyond the greatest size of a file is to fail, and not to end the process.
+    let shell = ["-c", "trap '' XFSZ; exec \"$0\" \"$@\""];
+    let json = serde_json::to_string(&options).unwrap();
+    let arguments = shell.map(Into::into).into_iter();
+    let process = supervise_host(SuperviseOptions {
+        program: "/bin/sh".into(),
+        data: options.data.clone(),
+        arguments: arguments
+            .chain([host_program().into(), json.into()])
+            .collect(),
+        log: Some(place.data.path().join("host.log")),
+    });
+    let client = up(&place).await;
+    let limited = Command::new("prlimit")
+        .args(["--pid", &process.pid().unwrap().to_string()])
+        .arg("--fsize=400000:")
+        .status();
+    assert!(limited.unwrap().success());
+    let mut recorded = Vec::new();
+    let load = async {
+        for nth in 0.. {
+            let started = client
+                .start(&tenant(), &comparison(&format!("k-{nth}")))
+                .await;
+            match started {
+                Ok(started) => recorded.push(started),
+                // It ends.
+                Err(_) => std::future::pending().await,
+            }
+        }
+    };
+    let end = tokio::select! {
+        end = process.ended() => end,
+        () = load => panic!("without end"),
+    };
+    assert_eq!(end, SupervisedEnd::GaveUp { code: 3 });
+    assert_eq!(process.restarts(), 0);
+    let said = std::fs::read_to_string(place.data.path().join("host.log")).unwrap();
+    assert!(
+        said.contains("look at the disk, then start again"),
+        "{said}"
+    );
+
+    let host = place.host(place.options()).await;
+    let client = place.client().await;
+    assert!(!recorded.is_empty());
+    for tree in &recorded {
+        let end = ended(&client, &tree.run).await.ended.unwrap();
+        assert_eq!(end.reason, Reason::Succeeded, "{}", end.message);
+        whole(&client, tree).await;
+    }
+    host.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_that_was_never_up_does_not_wait_for_space() {
+    let place = Place::new().await;
+    // What a host says for which there is no space.
+    let process = supervise_host(SuperviseOptions {
+        program: "/bin/sh".into(),
+        data: place.data.path().to_owned(),
+        arguments: vec!["-c".into(), "echo disk_full; exit 3".into()],
+        log: None,
+    });
+    assert_eq!(process.ended().await, SupervisedEnd::NoSpace);
+    assert_eq!(process.restarts(), 0);
 }

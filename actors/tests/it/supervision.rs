@@ -309,7 +309,7 @@ fn supervised(mut options: HostOptions) -> HostProcess {
 }
 
 /// Waits until the host of a place answers.
-async fn up(place: &Place) -> ApiClient {
+pub async fn up(place: &Place) -> ApiClient {
     tokio::time::timeout(std::time::Duration::from_secs(30), async {
         loop {
             if let Ok(client) = ApiClient::of_data(place.data.path()).await

@@ -4,7 +4,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 use coppice_actors::faults::Fault;
-use coppice_messages::ids::{ClientKey, RunId, TenantId, TreeId};
+use coppice_messages::{
+    Bytes,
+    ids::{ClientKey, RunId, TenantId, TreeId},
+};
 
 /// Which NATS server.
 #[derive(Debug, Clone, Default, Args)]
@@ -69,7 +72,8 @@ pub struct FaultsArgs {
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "Examples:
   coppice up --with-desk
-  coppice up --endpoint desk=https://staging.example.org --data /var/lib/coppice")]
+  coppice up --endpoint desk=https://staging.example.org --data /var/lib/coppice
+  coppice up --with-desk --disk-reserve 32MiB      on a small disk")]
 pub struct UpArgs {
     /// A base URL that tools name in braces; may be given many times
     #[arg(long = "endpoint", value_name = "NAME=URL", value_parser = endpoint)]
@@ -77,6 +81,9 @@ pub struct UpArgs {
     /// Also start the desk of the scenarios, as {desk}
     #[arg(long)]
     pub with_desk: bool,
+    /// What is kept free on the disks of log and stream; with less, new trees are refused (storage_low) [default: 256MiB]
+    #[arg(long, value_name = "BYTES")]
+    pub disk_reserve: Option<Bytes>,
     #[command(flatten)]
     pub bus: BusArgs,
 }

@@ -41,6 +41,14 @@ pub enum HostedError {
         /// What the system says.
         said: String,
     },
+    /// There is no space for it.
+    #[error(
+        "a disk is full: the host needs space in {}, in its log/ and in its nats/; make some and start again", data.display()
+    )]
+    NoSpace {
+        /// The data directory.
+        data: PathBuf,
+    },
     /// It stopped while it was needed.
     #[error("the host stopped by itself; see {}", log.display())]
     Stopped {
@@ -130,6 +138,9 @@ impl Hosted {
         match end {
             SupervisedEnd::Unstartable { said } => HostedError::Unstartable { said },
             SupervisedEnd::Stopped => HostedError::Stopped { log },
+            SupervisedEnd::NoSpace => HostedError::NoSpace {
+                data: self.data.clone(),
+            },
             SupervisedEnd::GaveUp { code } => {
                 let text = fs::read_to_string(&log).unwrap_or_default();
                 let words = text

@@ -9,7 +9,7 @@
 use std::{
     ffi::OsString,
     fs::{self, File, OpenOptions, TryLockError},
-    io::{self, Read as _},
+    io::{self, Read as _, Write as _},
     path::{Path, PathBuf},
     process::{Child, Command, ExitCode, Stdio},
     sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel},
@@ -37,18 +37,26 @@ pub(super) const PID_FILE: &str = "nats-server.pid";
 pub fn guard_main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments: Vec<PathBuf> = arguments.into_iter().map(PathBuf::from).collect();
     let [server, config, directory] = arguments.as_slice() else {
-        eprintln!(
+        say(format_args!(
             "coppice's guard takes three arguments: nats-server, its configuration, its directory"
-        );
+        ));
         return ExitCode::from(2);
     };
     match guard(server, config, directory) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("coppice's guard of {}: {error}", server.display());
+            say(format_args!(
+                "coppice's guard of {}: {error}",
+                server.display()
+            ));
             ExitCode::from(3)
         }
     }
+}
+
+/// Into the server's log, which a full disk may not take.
+fn say(what: std::fmt::Arguments<'_>) {
+    let _ = writeln!(io::stderr(), "{what}");
 }
 
 fn guard(server: &Path, config: &Path, directory: &Path) -> io::Result<ExitCode> {
@@ -69,7 +77,7 @@ fn guard(server: &Path, config: &Path, directory: &Path) -> io::Result<ExitCode>
         match host.recv_timeout(GUARD_TICK) {
             Err(RecvTimeoutError::Timeout) => {
                 if let Some(status) = child.try_wait()? {
-                    eprintln!("nats-server ended by itself: {status}");
+                    say(format_args!("nats-server ended by itself: {status}"));
                     break ExitCode::FAILURE;
                 }
             }

@@ -7,13 +7,14 @@ use std::{
     net::TcpListener,
     path::{Path, PathBuf},
     process::Stdio,
+    sync::Arc,
     time::Duration,
 };
 
 use tokio::{
     net::TcpStream,
     process::{Child, ChildStdin, Command},
-    sync::watch,
+    sync::{Notify, watch},
     task::JoinHandle,
 };
 
@@ -61,7 +62,18 @@ pub(crate) struct ManagedServer {
     kept: Kept,
     directory: PathBuf,
     stop: watch::Sender<bool>,
+    restarter: Restarter,
     supervisor: JoinHandle<()>,
+}
+
+/// Ends the server and starts it again; cheap to clone.
+#[derive(Clone, Default)]
+pub(crate) struct Restarter(Arc<Notify>);
+
+impl Restarter {
+    pub fn restart(&self) {
+        self.0.notify_one();
+    }
 }
 
 struct Starter {
@@ -120,13 +132,20 @@ impl ManagedServer {
             }
         };
         let (stop, stopped) = watch::channel(false);
-        let supervisor = tokio::spawn(starter.supervise(running, kept.port, stopped));
+        let restarter = Restarter::default();
+        let told = (stopped, restarter.clone());
+        let supervisor = tokio::spawn(starter.supervise(running, kept.port, told));
         Ok(Self {
             kept,
             directory: directory.to_owned(),
             stop,
+            restarter,
             supervisor,
         })
+    }
+
+    pub fn restarter(&self) -> Restarter {
+        self.restarter.clone()
     }
 
     pub fn url(&self) -> String {
@@ -226,7 +245,12 @@ impl Starter {
         lines.into_iter().rev().collect::<Vec<_>>().join(" | ")
     }
 
-    async fn supervise(self, mut running: Guarded, port: u16, mut stopped: watch::Receiver<bool>) {
+    async fn supervise(
+        self,
+        mut running: Guarded,
+        port: u16,
+        (mut stopped, restarter): (watch::Receiver<bool>, Restarter),
+    ) {
         let mut failures = 0;
         loop {
             tokio::select! {
@@ -237,6 +261,7 @@ impl Starter {
                 _ = running.child.wait() => {
                     tracing::warn!(said = self.last_words(), "nats-server ended: starting it again");
                 }
+                () = restarter.0.notified() => running.end().await,
             }
             running = loop {
                 let attempt = async {

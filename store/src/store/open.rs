@@ -16,6 +16,7 @@ use crate::{
     data_dir::DataDir,
     fatal::{Fatal, FatalCell},
     follow::Follower,
+    health::{Health, LogDisk, PrivateServer},
     limits::{ARRIVALS_MAX, DRAIN_WAIT, GUARD_TICK, SERVER_START_WAIT},
     log::{
         Log, OpenLogError, ReadError,
@@ -157,7 +158,11 @@ pub(super) async fn open(options: Options) -> Result<Store, OpenError> {
         || endpoint.clone(),
         |server| private_endpoint(server, Role::Service),
     );
-    let opened = match start(&options, (&endpoint, &service), directory).await {
+    let private = server.as_ref().map(|server| PrivateServer {
+        restarter: server.restarter(),
+        disk: directory.nats(),
+    });
+    let opened = match start(&options, (&endpoint, &service), directory, private).await {
         Ok(started) => started.caught_up().await,
         Err(error) => Err(error),
     };
@@ -282,6 +287,22 @@ fn disks(options: &Options, directory: &DataDir) -> Vec<std::path::PathBuf> {
     std::iter::once(directory.log()).chain(stream).collect()
 }
 
+/// What is known of the space that is left, and who looks at it.
+fn watch_room(
+    options: &Options,
+    log: &Log,
+    bus: &Bus,
+    closed: &watch::Receiver<bool>,
+) -> (
+    watch::Receiver<Storage>,
+    impl Future<Output = ()> + Send + 'static,
+) {
+    let disks = disks(options, log.directory());
+    let (say, storage) = watch::channel(room::on_disks(&disks, options.reserve));
+    let room = room::watch(bus.clone(), disks, options.reserve, say, closed.clone());
+    (storage, room)
+}
+
 /// The recorder on a thread of its own, and where its messages go in.
 fn on_its_thread(
     recorder: Recorder,
@@ -298,6 +319,7 @@ async fn start(
     options: &Options,
     (endpoint, service): (&Endpoint, &Endpoint),
     directory: DataDir,
+    server: Option<PrivateServer>,
 ) -> Result<Started, OpenError> {
     let (bus, service, feed) = connections(options, endpoint, service).await?;
     let (feed, feed_task) = feed.unzip();
@@ -308,6 +330,13 @@ async fn start(
     let (fatal, publisher) = (FatalCell::new(), Publisher::new());
     let open_effects = OpenEffects::default();
     let (progress_in, progress) = watch::channel(Progress::default());
+    let health = Health {
+        log: LogDisk::of(&log),
+        publisher: publisher.clone(),
+        link: bus.link(),
+        server,
+        fatal: fatal.clone(),
+    };
     let audience = Audience {
         publisher: publisher.clone(),
         open_effects: open_effects.clone(),
@@ -315,6 +344,7 @@ async fn start(
         hooks: Arc::clone(&options.hooks),
         progress: progress_in,
         fatal: fatal.clone(),
+        log: health.log.clone(),
     };
     let recorder = Recorder::new(Arc::clone(&reader.tables), audience)?;
     let (arrivals_in, recorder) = on_its_thread(recorder)?;
@@ -331,21 +361,14 @@ async fn start(
     let client = bus.client().clone();
     let beat = beat::run(client, realm, host, progress.clone(), dropped.clone());
     let sender = publisher.clone().run(bus.clone(), log.reader());
-    let disks = disks(options, log.directory());
-    let (storage_in, storage) = watch::channel(room::on_disks(&disks, options.reserve));
-    let room = room::watch(
-        bus.clone(),
-        disks,
-        options.reserve,
-        storage_in,
-        closed.clone(),
-    );
+    let (storage, room) = watch_room(options, &log, &bus, &closed);
     let part = |name, work| closing::spawn_part(name, work, fatal.clone(), closed.clone());
     let tasks = vec![
         part("publisher", sender.boxed()),
         part("reader", reader.boxed()),
         part("beat", beat.boxed()),
         part("room", room.boxed()),
+        part("health", health.watch(closed.clone()).boxed()),
     ];
     let parts = Parts {
         closing,

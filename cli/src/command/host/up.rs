@@ -39,6 +39,9 @@ pub async fn up(args: &UpArgs, common: &Common) -> Result<(), Failure> {
     let mut options = HostOptions::new(&data);
     options.bus = bus(&args.bus);
     options.endpoints = endpoints;
+    if let Some(reserve) = args.disk_reserve {
+        options.disk_reserve = reserve;
+    }
     let host = Hosted::start(&program, options);
     let client = host.client().await.map_err(|error| host_failed(&error))?;
     data::is_latest(&data);
