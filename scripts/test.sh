@@ -3,7 +3,9 @@
 set -euo pipefail
 if [ $# = 0 ]; then set -- --workspace; fi
 if cargo nextest --version > /dev/null 2>&1; then
-    exec cargo nextest run --locked "$@"
+    profile=default
+    if [ -n "${COPPICE_LONG:-}" ]; then profile=long; fi
+    exec cargo nextest run --locked --profile "$profile" "$@"
 fi
 echo "cargo-nextest is not installed: using cargo test" >&2
 # Examples are programs that tests start; nextest builds them by itself, cargo test --tests does not.

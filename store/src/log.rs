@@ -313,6 +313,14 @@ impl LogReader {
         commits::at_or_before(&self.tables.commits, tenant, run, seq)
     }
 
+    /// Whether anything of a run is recorded.
+    ///
+    /// # Errors
+    /// [`ReadError`].
+    pub fn has_chain(&self, tenant: &TenantId, run: &RunId) -> Result<bool, ReadError> {
+        commits::begins(&self.tables.commits, tenant, run)
+    }
+
     /// The end of a run's chain.
     ///
     /// # Errors

@@ -78,7 +78,14 @@ impl Tell<'_> {
                 let message = format!("there is no run {} of tenant {}", key.1, key.0);
                 return Err(ApiError::new(Code::UnknownRun, message));
             };
-            let recorded = self.is_recorded(&key, shows)?;
+            let recorded = match self.is_recorded(&key, shows) {
+                Ok(recorded) => recorded,
+                Err(error) => {
+                    // Whoever drives it finds the same, and the status says from then on that it is blocked.
+                    self.wake(&key).await;
+                    return Err(error);
+                }
+            };
             let ended = row.ended.map(|end| end.reason);
             if recorded || ended.is_some() {
                 return Ok(Told {

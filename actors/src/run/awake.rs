@@ -397,12 +397,8 @@ fn again(services: &Services, folded: Folded, why: ClaimReason) -> Driver {
 
 async fn fold_chain(services: &Arc<Services>, key: &Key) -> Result<Option<Folded>, RunError> {
     let (services, key) = (services.clone(), key.clone());
-    let head = services
-        .store
-        .log()
-        .head(&key.0, &key.1)
-        .map_err(FoldChainError::from)?;
-    if head.is_none() {
+    let known = services.store.log().has_chain(&key.0, &key.1);
+    if !known.map_err(FoldChainError::from)? {
         return Ok(None);
     }
     let work = move || fold(services.store.log(), &services.releases, &key.0, &key.1);

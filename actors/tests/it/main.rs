@@ -6,9 +6,11 @@
 )]
 
 mod broker;
+mod damaged;
 mod faults;
 mod gateway;
 mod host;
+mod killed;
 mod looking;
 mod outside;
 mod recorder;

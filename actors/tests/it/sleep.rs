@@ -10,7 +10,7 @@ use futures::StreamExt as _;
 use crate::support::{Place, ended, release_of, tenant, whole};
 
 /// A tree that waits so long before it files its ticket.
-fn paused(key: &str, pause: &str) -> StartRequest {
+pub fn paused(key: &str, pause: &str) -> StartRequest {
     let yaml = format!(
         r"
 topology: paused
@@ -43,7 +43,7 @@ fn drowsy(place: &Place) -> HostOptions {
 }
 
 /// Asks until so many sleep and nobody is awake.
-async fn until_asleep(client: &ApiClient, count: u64) -> StatusReport {
+pub async fn until_asleep(client: &ApiClient, count: u64) -> StatusReport {
     loop {
         let status = client.status().await.unwrap();
         if (status.asleep, status.awake) == (count, 0) {

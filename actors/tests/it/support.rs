@@ -36,7 +36,8 @@ pub fn guard() -> GuardCommand {
     GuardCommand::new(host_program(), ["nats-guard"])
 }
 
-struct Library;
+/// The library's documents.
+pub struct Library;
 
 fn library(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -54,9 +55,14 @@ impl Documents for Library {
 
 /// A release of the library.
 pub fn release(topology: &str) -> Bundle {
+    release_with(topology, &Library)
+}
+
+/// A topology of the library with documents from elsewhere.
+pub fn release_with(topology: &str, documents: &impl Documents) -> Bundle {
     let file = format!("topologies/{topology}.yaml");
     let bytes = std::fs::read(library(&file)).unwrap();
-    bundle(&file, &bytes, &Library).unwrap()
+    bundle(&file, &bytes, documents).unwrap()
 }
 
 /// A release of a topology given as text, with the library's documents.

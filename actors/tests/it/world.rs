@@ -1,7 +1,15 @@
 //! A small outside world in the test's own process: incidents to read, tickets to make and count. It survives the death of a host.
 
-use std::sync::{Arc, Mutex};
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
+use coppice_messages::Millis;
+use coppice_store::clock;
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -23,6 +31,8 @@ pub struct World {
     held: Arc<Mutex<Held>>,
     /// Whether requests to make a ticket are answered.
     open: watch::Sender<bool>,
+    /// How long every answer takes.
+    latency: Arc<AtomicU64>,
 }
 
 impl World {
@@ -32,6 +42,7 @@ impl World {
             url: format!("http://{}", listener.local_addr().unwrap()),
             held: Arc::default(),
             open: watch::Sender::new(true),
+            latency: Arc::default(),
         };
         let serving = world.clone();
         tokio::spawn(async move {
@@ -52,6 +63,18 @@ impl World {
         self.open.send_replace(true);
     }
 
+    /// From now on every answer takes so long.
+    pub fn answers_after(&self, latency: Millis) {
+        self.latency.store(latency.0, Ordering::Relaxed);
+    }
+
+    /// Request id and key of each ticket.
+    pub fn made(&self) -> Vec<(String, String)> {
+        let held = self.held.lock().unwrap();
+        let each = held.tickets.iter().cloned();
+        each.map(|(key, request)| (request, key)).collect()
+    }
+
     /// How many tickets there are.
     pub fn tickets(&self) -> usize {
         self.held.lock().unwrap().tickets.len()
@@ -66,6 +89,8 @@ impl World {
         let mut bytes = Vec::new();
         while let Some((head, body)) = read(&mut stream, &mut bytes).await {
             let answer = self.answer(&head, &body).to_string();
+            let latency = self.latency.load(Ordering::Relaxed);
+            clock::pause(Duration::from_millis(latency)).await;
             if head.starts_with("POST") {
                 let mut open = self.open.subscribe();
                 open.wait_for(|open| *open).await.unwrap();

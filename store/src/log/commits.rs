@@ -86,6 +86,24 @@ pub(crate) fn at_or_before(
     read(&key, &value).map(Some)
 }
 
+/// Whether a chain has a first commit.
+pub(crate) fn begins(
+    commits: &Keyspace,
+    tenant: &TenantId,
+    run: &RunId,
+) -> Result<bool, ReadError> {
+    Ok(commits.contains_key(full_key(tenant, run, 1))?)
+}
+
+/// A chain's last commit, whatever its bytes are.
+pub(crate) fn last(
+    commits: &Keyspace,
+    tenant: &TenantId,
+    run: &RunId,
+) -> Result<Option<Recorded>, ReadError> {
+    at_or_before(commits, tenant, run, u64::MAX)
+}
+
 /// The end of a run's chain.
 pub(crate) fn head(
     commits: &Keyspace,
@@ -93,10 +111,10 @@ pub(crate) fn head(
     run: &RunId,
 ) -> Result<Option<Head>, ReadError> {
     // Most who ask for a run that is not there are about to make it: a look-up by key costs them less than a range.
-    if commits.get(full_key(tenant, run, 1))?.is_none() {
+    if !begins(commits, tenant, run)? {
         return Ok(None);
     }
-    let Some(last) = at_or_before(commits, tenant, run, u64::MAX)? else {
+    let Some(last) = last(commits, tenant, run)? else {
         return Ok(None);
     };
     let header = Header::decode(&last.bytes)
