@@ -4,6 +4,7 @@
 //! two NATS service headers say the same. Whoever has only the log uses [`crate::inspect`], which makes the same replies.
 
 mod client;
+mod copy;
 mod feed;
 pub(crate) mod request;
 mod view;
@@ -14,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::{
     client::{Address, ApiClient, ClientError},
+    copy::{CopyOf, CopyPage, CopyRequest},
     feed::Feed,
     request::{
         AuditRequest, CancelRequest, EventFilter, GetRequest, ListRequest, RunStateFilter,
@@ -48,11 +50,13 @@ pub enum Verb {
     Cancel,
     /// [`SignalRequest`] → [`Told`]
     Signal,
+    /// [`CopyRequest`] → [`CopyPage`]
+    Copy,
 }
 
 impl Verb {
     /// Every verb.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Start,
         Self::Get,
         Self::List,
@@ -63,6 +67,7 @@ impl Verb {
         Self::Status,
         Self::Cancel,
         Self::Signal,
+        Self::Copy,
     ];
 
     /// The word in the subject.
@@ -79,6 +84,7 @@ impl Verb {
             Self::Status => "status",
             Self::Cancel => "cancel",
             Self::Signal => "signal",
+            Self::Copy => "copy",
         }
     }
 }

@@ -2,6 +2,7 @@
 //! host is alive.
 
 mod audit;
+mod copy;
 mod list;
 mod tail;
 mod verify;
@@ -12,6 +13,7 @@ use std::fmt::Write as _;
 use coppice_messages::ids::{RunId, TenantId, TreeId};
 use coppice_store::{LogReader, ReadError, verify::VerifyStreamError};
 
+use self::copy::Copies;
 pub(crate) use self::verify::Live;
 use crate::{
     api::{ApiError, Code},
@@ -24,6 +26,7 @@ use crate::{
 pub struct Inspect {
     log: LogReader,
     releases: Releases,
+    copies: Copies,
 }
 
 impl Inspect {
@@ -36,7 +39,11 @@ impl Inspect {
     /// A look that shares compiled releases.
     #[must_use]
     pub fn with_releases(log: LogReader, releases: Releases) -> Self {
-        Self { log, releases }
+        Self {
+            log,
+            releases,
+            copies: Copies::default(),
+        }
     }
 
     /// The log.

@@ -34,6 +34,12 @@ pub const AWAKE_MAX: usize = 20_000;
 pub const FOLDS_MAX: u32 = 3;
 /// Greatest page of `tail` and `list`; the rest is on the next page.
 pub const PAGE_BYTES: usize = 512 << 10;
+/// A page of an archive, which takes twice as many bytes in its reply; the rest is on the next page.
+pub const COPY_PAGE_BYTES: usize = 384 << 10;
+/// Archives that a host makes at one time; a further one is refused with `busy`.
+pub const COPIES_MAX: usize = 4;
+/// After this long without a request for a page an archive is given up when another is asked for.
+pub const COPY_IDLE: Duration = Duration::from_secs(60);
 /// Findings of verify and audit that are listed; the rest is cut off.
 pub const FINDINGS_MAX: usize = 1_000;
 /// Greatest request and reply: what every server takes in one message.

@@ -1,5 +1,6 @@
 //! The command line: what can be said to `coppice`, with help and examples.
 
+mod keeping;
 mod reading;
 mod running;
 mod sim;
@@ -10,6 +11,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 pub use self::{
+    keeping::{BackupArgs, ExportArgs, ImportArgs, RestoreArgs},
     reading::{
         AuditArgs, EnvArgs, EventsArgs, LogCommand, LsArgs, RebuildArgs, ShowArgs, WatchArgs,
     },
@@ -88,15 +90,20 @@ pub enum Command {
     Events(EventsArgs),
     /// Print how any NATS client connects
     Env(EnvArgs),
-    /// Verify, rebuild or measure the log
+    /// Verify, rebuild, measure, export or import the log
     #[command(
         subcommand,
         after_help = "Examples:
   coppice log verify
   coppice log rebuild TREE
-  coppice log stats --json"
+  coppice log stats --json
+  coppice log export all.archive"
     )]
     Log(LogCommand),
+    /// Copy the whole log, at one position, while the host runs or not
+    Backup(BackupArgs),
+    /// Make a data directory from a backup
+    Restore(RestoreArgs),
     /// List the evidence that a tree did not leave
     Audit(AuditArgs),
     /// Print the JSON Schema of a kind of file

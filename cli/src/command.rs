@@ -1,5 +1,6 @@
 //! The commands, one module a group.
 
+pub mod backup;
 pub mod bench;
 pub mod events;
 pub mod files;

@@ -92,6 +92,8 @@ async fn carry_out(cli: Cli) -> Result<(), Failure> {
         Command::Audit(args) => command::look::audit(args, common).await,
         Command::Events(args) => command::events::events(args, common).await,
         Command::Log(args) => command::log::log(args, common).await,
+        Command::Backup(args) => command::backup::backup(args, common).await,
+        Command::Restore(args) => command::backup::restore(args, common),
     }
 }
 

@@ -245,7 +245,8 @@ pub fn refused(error: &ApiError) -> Failure {
     }
 }
 
-fn unopened(error: &OpenLogError) -> Failure {
+/// A log that does not open, as whose fault it is.
+pub fn unopened(error: &OpenLogError) -> Failure {
     match error {
         OpenLogError::Directory(error) => unusable(error),
         _ => Failure::Environment(Problem::of(error)),

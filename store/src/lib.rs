@@ -5,6 +5,7 @@
 //! only then told to whoever waits for it and to the feed. The store decides nothing about a run.
 
 pub mod admission;
+pub mod archive;
 mod bus;
 pub mod clock;
 mod closing;
@@ -35,7 +36,7 @@ pub use self::{
     faults::{FaultHooks, NoFaults},
     log::{Log, LogReader, OpenLogError, ReadError},
     nats_server::{GuardCommand, Role, ServerError, guard_main},
-    open_effects::OpenEffect,
+    open_effects::{Holder, OpenEffect},
     publisher::{BlobError, BlobWaiter, Verdict, Waiter, hold, refill},
     recorder::feed::FeedEvent,
     room::{Reserve, RoomWatch, Storage},

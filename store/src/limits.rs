@@ -99,3 +99,10 @@ pub const JOURNAL_BYTES: u64 = 64 << 20;
 pub const SEPARATED_BYTES_MIN: u32 = 4 << 10;
 /// How long closing waits for what is on its way.
 pub const DRAIN_WAIT: Duration = Duration::from_secs(10);
+
+/// Bytes that an archive gathers for one frame; more go into the next.
+pub const FRAME_BYTES: usize = 256 << 10;
+/// Greatest frame of an archive; a larger one is not read.
+pub const FRAME_BYTES_MAX: usize = 4 << 20;
+/// Commits of an import that the recorder has not spoken about; reading the archive waits.
+pub const IMPORTS_UNDER_WAY: usize = 4_096;

@@ -37,7 +37,7 @@ pub use self::{
     sleepers::{Sleeper, SleepersError},
 };
 use crate::{
-    admission::Head,
+    admission::{Head, Stored},
     data_dir::{DataDir, DataDirError},
     limits::{JOURNAL_BYTES, MEMTABLE_BYTES, SEPARATED_BYTES_MIN},
 };
@@ -158,6 +158,22 @@ impl Tables {
             }
         }
         Self::open(path)
+    }
+
+    /// What is kept of a log: every key family but the notes of the host.
+    pub fn kept(&self) -> [(&'static str, &Keyspace); 10] {
+        [
+            ("commits", &self.commits),
+            ("positions", &self.positions),
+            ("rows", &self.rows),
+            ("trees", &self.trees),
+            ("open", &self.open),
+            ("blobs", &self.blobs),
+            ("quarantine", &self.quarantine),
+            ("keys", &self.keys),
+            ("messages", &self.messages),
+            ("meta", &self.meta),
+        ]
     }
 
     pub fn open(path: &Path) -> Result<Self, fjall::Error> {
@@ -319,6 +335,16 @@ impl LogReader {
     /// [`ReadError`].
     pub fn has_chain(&self, tenant: &TenantId, run: &RunId) -> Result<bool, ReadError> {
         commits::begins(&self.tables.commits, tenant, run)
+    }
+
+    /// The same, as admission sees it.
+    pub(crate) fn stored(
+        &self,
+        tenant: &TenantId,
+        run: &RunId,
+        seq: u64,
+    ) -> Result<Option<Stored>, ReadError> {
+        commits::stored(&self.tables.commits, tenant, run, seq)
     }
 
     /// The end of a run's chain.

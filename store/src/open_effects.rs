@@ -31,16 +31,36 @@ pub struct OpenEffect {
     pub send_by: Timestamp,
     /// Position of the commit that intended it.
     pub pos: u64,
-    /// Another run that intended a write under the same key before: this one is found out by key, and not sent.
-    pub held_by: Option<RunId>,
+    /// Who may have sent this before: then it is found out by key, and not sent.
+    pub held_by: Option<Holder>,
 }
 
-/// An intent under a key that another run holds.
+/// Who may have sent a write before the run that intends it now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Holder {
+    /// Another run that intended a write under the same key.
+    Run(RunId),
+    /// The same run, in the log of which this one is an older copy.
+    LostLog,
+}
+
+impl std::fmt::Display for Holder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Run(run) => write!(f, "the run {run} intended the operation of this key before"),
+            Self::LostLog => f.write_str(
+                "the log was restored from an older copy, and the operation of this key may have been done after it was taken",
+            ),
+        }
+    }
+}
+
+/// An intent under a key that somebody may have used before.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Held {
     pub run: (TenantId, RunId),
     pub key: EffectKey,
-    pub holder: RunId,
+    pub holder: Holder,
 }
 
 type ByRun = HashMap<(TenantId, RunId), BTreeMap<EffectKey, OpenEffect>>;

@@ -2,19 +2,20 @@
 //!
 //! Whether the states that follow from equal bytes are equal is for the kernel's fold to say.
 
+mod chains;
 mod stream;
 
 use std::fmt;
 
 use coppice_messages::{
-    Commit, Digest,
+    Digest,
     ids::{RunId, TenantId},
 };
 use fjall::Readable as _;
 
-pub(crate) use self::stream::compare;
 pub use self::stream::{StreamFault, StreamVerified, VerifyStreamError};
-use crate::log::{LogReader, ReadError, Recorded, blobs, commits, key, positions, rows, runs};
+pub(crate) use self::{chains::ChainWalk, stream::compare};
+use crate::log::{LogReader, ReadError, blobs, commits, key, positions, rows, runs};
 
 /// What verification of the log found.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -146,87 +147,11 @@ pub fn log(reader: &LogReader) -> Result<Verified, ReadError> {
     Ok(found)
 }
 
-/// The chain that is being walked.
-struct Walk {
-    tenant: TenantId,
-    run: RunId,
-    next_seq: u64,
-    epoch: u64,
-    hash: Digest,
-}
-
-impl Walk {
-    fn fault(&self, commit: Option<&Recorded>, damage: Damage) -> Fault {
-        Fault {
-            tenant: Some(self.tenant.clone()),
-            run: Some(self.run.clone()),
-            seq: commit.map(|c| c.seq),
-            pos: commit.map(|c| c.pos),
-            damage,
-        }
-    }
-
-    /// One commit further; what is wrong with it.
-    fn step(&mut self, recorded: &Recorded) -> (u64, Option<Damage>) {
-        // What the next commit cites is what was recorded; so an altered commit is one fault and not two.
-        let before = std::mem::replace(&mut self.hash, recorded.hash);
-        let altered = Digest::of(&recorded.bytes) != recorded.hash;
-        let expected = self.next_seq;
-        let Ok(commit) = Commit::decode(&recorded.bytes) else {
-            // How many events it had is not known: the next commit is taken at its word.
-            self.next_seq = 0;
-            let damage = if altered {
-                Damage::Altered
-            } else {
-                Damage::Undecodable
-            };
-            return (0, Some(damage));
-        };
-        self.next_seq = commit.next_seq();
-        let epoch = std::mem::replace(&mut self.epoch, commit.epoch);
-        let damage = if altered {
-            Some(Damage::Altered)
-        } else if (&commit.tenant, &commit.run, commit.seq)
-            != (&self.tenant, &self.run, recorded.seq)
-        {
-            Some(Damage::OtherPlace)
-        } else if expected != 0 && commit.seq != expected {
-            Some(Damage::Missing { expected })
-        } else if commit.prev != before {
-            Some(Damage::BrokenChain)
-        } else if !(epoch..=epoch + 1).contains(&commit.epoch) {
-            Some(Damage::Epoch)
-        } else {
-            None
-        };
-        (commit.events.len() as u64, damage)
-    }
-}
-
 fn chains(reader: &LogReader, found: &mut Verified) -> Result<(), ReadError> {
-    let mut walk: Option<Walk> = None;
+    let mut walk = ChainWalk::default();
     for entry in commits::all(&reader.tables.commits) {
         let (tenant, run, recorded) = entry?;
-        if walk
-            .as_ref()
-            .is_none_or(|w| (&w.tenant, &w.run) != (&tenant, &run))
-        {
-            walk = None;
-            found.chains += 1;
-        }
-        let walk = walk.get_or_insert(Walk {
-            tenant,
-            run,
-            next_seq: 1,
-            epoch: 1,
-            hash: Digest::ZERO,
-        });
-        let (events, damage) = walk.step(&recorded);
-        found.commits += 1;
-        found.events += events;
-        found
-            .faults
-            .extend(damage.map(|damage| walk.fault(Some(&recorded), damage)));
+        walk.take((tenant, run), &recorded, found);
     }
     Ok(())
 }

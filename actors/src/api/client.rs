@@ -10,9 +10,10 @@ use serde::{Serialize, de::DeserializeOwned};
 use tokio::sync::Mutex;
 
 use super::{
-    ApiError, AuditReport, AuditRequest, CancelRequest, Code, EventFilter, Feed, GetRequest,
-    ListReply, ListRequest, Refused, RunView, SignalRequest, StartRequest, Started, StatusReport,
-    StatusRequest, TailPage, TailRequest, Told, TreeRequest, Verb, VerifyReport, VerifyRequest,
+    ApiError, AuditReport, AuditRequest, CancelRequest, Code, CopyPage, CopyRequest, EventFilter,
+    Feed, GetRequest, ListReply, ListRequest, Refused, RunView, SignalRequest, StartRequest,
+    Started, StatusReport, StatusRequest, TailPage, TailRequest, Told, TreeRequest, Verb,
+    VerifyReport, VerifyRequest,
 };
 use crate::{
     endpoint::{Access, Endpoint, EndpointError, OPERATOR},
@@ -283,6 +284,18 @@ impl ApiClient {
         self.ask(tenant, Verb::Signal, request).await
     }
 
+    /// A page of an archive.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn copy(
+        &self,
+        tenant: &TenantId,
+        request: &CopyRequest,
+    ) -> Result<CopyPage, ClientError> {
+        self.ask(tenant, Verb::Copy, request).await
+    }
+
     /// How the host is.
     ///
     /// # Errors
@@ -410,7 +423,7 @@ impl ApiClient {
 /// Verification and audit read whole logs.
 fn wait_for(verb: Verb) -> std::time::Duration {
     match verb {
-        Verb::Verify | Verb::Audit => ANSWER_WAIT * 30,
+        Verb::Verify | Verb::Audit | Verb::Copy => ANSWER_WAIT * 30,
         Verb::Start
         | Verb::Get
         | Verb::List

@@ -97,9 +97,7 @@ impl Moment {
     pub(super) fn check(&self) -> Result<(), Withheld> {
         let open = self.check_intent().map_err(Withheld::Withdrawn)?;
         if let Some(holder) = open.held_by {
-            return Err(Withheld::Held(format!(
-                "the run {holder} intended the operation of this key before"
-            )));
+            return Err(Withheld::Held(holder.to_string()));
         }
         if let Some(why) = self.record.cancelled(&self.tenant, &self.run) {
             return Err(Withheld::Withdrawn(why));

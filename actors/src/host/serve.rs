@@ -138,6 +138,7 @@ impl Api {
             Verb::Tree => self.look(tenant, payload, Inspect::tree).await,
             Verb::Tail => self.look(tenant, payload, Inspect::tail).await,
             Verb::Audit => self.look(tenant, payload, Inspect::audit).await,
+            Verb::Copy => self.look(tenant, payload, Inspect::copy).await,
         }
     }
 

@@ -14,6 +14,7 @@ mod killed;
 mod looking;
 mod outside;
 mod recorder;
+mod restored;
 mod room;
 mod sleep;
 #[path = "../../../store/tests/it/small_disk.rs"]

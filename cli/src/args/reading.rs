@@ -3,6 +3,8 @@
 use clap::{Args, Subcommand};
 use coppice_messages::ids::{InvalidId, RunId, TenantId, TreeId};
 
+use super::{ExportArgs, ImportArgs};
+
 /// One tree of one tenant.
 #[derive(Debug, Clone, Args)]
 pub struct TreeChoice {
@@ -40,7 +42,7 @@ pub struct LsArgs {
 }
 
 /// Also `_host`, whose chain has the facts of the host itself.
-fn tenant(given: &str) -> Result<TenantId, InvalidId> {
+pub(super) fn tenant(given: &str) -> Result<TenantId, InvalidId> {
     let host = TenantId::host();
     if given == host.as_str() {
         return Ok(host);
@@ -139,6 +141,10 @@ pub enum LogCommand {
     #[command(after_help = "Examples:
   coppice log stats --json | jq .kinds")]
     Stats,
+    /// Write trees into one file, with their blobs
+    Export(ExportArgs),
+    /// Take the trees of an archive into a log
+    Import(ImportArgs),
 }
 
 /// `coppice log rebuild`

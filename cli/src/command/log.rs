@@ -1,5 +1,7 @@
-//! `coppice log`: verify, rebuild, stats.
+//! `coppice log`: verify, rebuild, stats, export, import.
 
+mod archive;
+mod export;
 mod verify;
 
 use std::collections::BTreeMap;
@@ -7,7 +9,11 @@ use std::collections::BTreeMap;
 use coppice_actors::api::{EventFilter, ListRequest, RunView, TailRequest};
 use serde::Serialize;
 
-use self::verify::verify;
+pub use self::archive::{Fresh, Progress, Source, copy};
+use self::{
+    export::{export, import},
+    verify::verify,
+};
 use crate::{
     args::{Common, LogCommand, RebuildArgs},
     failure::Failure,
@@ -21,6 +27,8 @@ pub async fn log(command: &LogCommand, common: &Common) -> Result<(), Failure> {
         LogCommand::Verify => verify(common).await,
         LogCommand::Rebuild(args) => rebuild(args, common).await,
         LogCommand::Stats => stats(common).await,
+        LogCommand::Export(args) => export(args, common).await,
+        LogCommand::Import(args) => Box::pin(import(args, common)).await,
     }
 }
 

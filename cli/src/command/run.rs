@@ -15,7 +15,7 @@ use coppice_scenarios::{
     scenario::Scenario,
     verdict::{Report, Verdict},
 };
-use coppice_store::clock;
+use coppice_store::{BusOptions, Credentials, GuardCommand, Realm, clock};
 
 pub use self::{faults::faults, print::invoked};
 use crate::{
@@ -139,6 +139,19 @@ pub fn bus(args: &BusArgs) -> BusChoice {
         },
         _ => BusChoice::Private,
     }
+}
+
+/// The same for a store that no host opens.
+pub fn bus_options(args: &BusArgs, guard: GuardCommand) -> Result<BusOptions, Failure> {
+    let (Some(url), Some(realm)) = (&args.nats, &args.realm) else {
+        return Ok(BusOptions::Private { guard });
+    };
+    let credentials = args.nats_creds.clone();
+    Ok(BusOptions::Shared {
+        url: url.clone(),
+        realm: Realm::shared(realm).map_err(|error| Failure::Input(Problem::of(&error)))?,
+        credentials: credentials.map_or(Credentials::None, Credentials::File),
+    })
 }
 
 fn discard(data: &Path) -> Result<(), Failure> {

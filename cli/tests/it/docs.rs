@@ -274,6 +274,11 @@ fn every_command_of_the_page_on_tools_does_what_is_shown() {
 }
 
 #[test]
+fn every_command_of_the_page_on_keeping_does_what_is_shown() {
+    follow(include_str!("../../../docs/keeping.md"), 3);
+}
+
+#[test]
 fn a_line_with_gaps_is_shown_by_each_line_that_fills_them() {
     assert!(shows("a  b", "a b"));
     assert!(shows("tree … of …", "tree x of 3"));

@@ -3,6 +3,7 @@
 mod bad_input;
 mod docs;
 mod files;
+mod keeping;
 mod living;
 mod output;
 mod scenarios;

@@ -65,14 +65,28 @@ pub(crate) fn size(
     let Some(value) = blobs.get(whole_key(tenant, blob))? else {
         return Ok(None);
     };
-    let read = || {
-        let (bytes, rest) = key::first_number(&value)?;
-        let (chunks, _) = key::first_number(rest)?;
-        Some((bytes, u32::try_from(chunks).ok()?))
-    };
-    read()
+    read_size(&value)
         .map(Some)
         .ok_or_else(|| ReadError::unreadable("a blob's size"))
+}
+
+/// Size and number of chunks, as they are written.
+pub(crate) fn read_size(value: &[u8]) -> Option<(u64, u32)> {
+    let (bytes, rest) = key::first_number(value)?;
+    let (chunks, _) = key::first_number(rest)?;
+    Some((bytes, u32::try_from(chunks).ok()?))
+}
+
+/// Whose blob a key belongs to, and which chunk of it; none is the whole.
+pub(crate) fn read_key(key: &[u8]) -> Option<(TenantId, Digest, Option<u32>)> {
+    let (tenant, rest) = key::read_tenant(key)?;
+    let (digest, kind) = rest.split_first_chunk::<32>()?;
+    let index = match kind {
+        [0] => None,
+        [1, index @ ..] => Some(u32::from_be_bytes(index.try_into().ok()?)),
+        _ => return None,
+    };
+    Some((tenant, Digest(*digest), index))
 }
 
 /// One chunk.
@@ -118,8 +132,7 @@ pub(crate) fn all(
             Ok(key) => key,
             Err(error) => return Some(Err(error.into())),
         };
-        let (tenant, rest) = key::read_tenant(&key)?;
-        let (digest, kind) = rest.split_first_chunk::<32>()?;
-        (kind == [0]).then_some(Ok((tenant, Digest(*digest))))
+        let (tenant, digest, chunk) = read_key(&key)?;
+        chunk.is_none().then_some(Ok((tenant, digest)))
     })
 }

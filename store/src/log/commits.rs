@@ -13,7 +13,7 @@ use coppice_messages::{
 use fjall::{Keyspace, OwnedWriteBatch as WriteBatch, Slice};
 
 use super::{ReadError, key};
-use crate::admission::Head;
+use crate::admission::{Head, Stored};
 
 /// A recorded commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,7 +51,7 @@ pub(crate) fn put(
     Ok(key)
 }
 
-fn read(key: &[u8], value: &[u8]) -> Result<Recorded, ReadError> {
+pub(crate) fn read(key: &[u8], value: &[u8]) -> Result<Recorded, ReadError> {
     let parts = || {
         let seq = key::last_number(key)?;
         let (pos, rest) = key::first_number(value)?;
@@ -102,6 +102,26 @@ pub(crate) fn last(
     run: &RunId,
 ) -> Result<Option<Recorded>, ReadError> {
     at_or_before(commits, tenant, run, u64::MAX)
+}
+
+/// The same, as admission sees it.
+pub(crate) fn stored(
+    commits: &Keyspace,
+    tenant: &TenantId,
+    run: &RunId,
+    seq: u64,
+) -> Result<Option<Stored>, ReadError> {
+    let Some(found) = at_or_before(commits, tenant, run, seq)? else {
+        return Ok(None);
+    };
+    let header =
+        Header::decode(&found.bytes).map_err(|_| ReadError::unreadable("a commit of a chain"))?;
+    Ok(Some(Stored {
+        pos: found.pos,
+        hash: found.hash,
+        seq: found.seq,
+        kinds: header.events.into_iter().map(|e| e.kind).collect(),
+    }))
 }
 
 /// The end of a run's chain.

@@ -4,13 +4,14 @@ use coppice_messages::{Digest, ids::TenantId};
 use fjall::{Keyspace, OwnedWriteBatch as WriteBatch};
 use serde::{Deserialize, Serialize};
 
-use super::ReadError;
+use super::{ReadError, key};
 use crate::ranges::Ranges;
 
 const STREAM: &str = "stream";
 const LOST: &str = "lost";
 const TOTAL: &str = "total";
 const RUNS_LISTED: &str = "runs_listed";
+const RESTORED: &str = "restored";
 
 /// The log's account of all that was ever written to it; compared with its high-water mark (`mark.rs`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -51,6 +52,22 @@ pub(super) fn put_runs_listed(batch: &mut WriteBatch, meta: &Keyspace) {
 /// Whether every run is listed.
 pub(super) fn are_runs_listed(meta: &Keyspace) -> Result<bool, ReadError> {
     Ok(meta.contains_key(RUNS_LISTED)?)
+}
+
+/// Notes that what was done outside after this position may be unknown: the log was restored from a copy that ends there.
+pub(crate) fn put_restored(batch: &mut WriteBatch, meta: &Keyspace, pos: u64) {
+    batch.insert(meta, RESTORED, pos.to_be_bytes());
+}
+
+/// Where the copy ended from which the log was restored, if it was.
+pub(crate) fn restored(meta: &Keyspace) -> Result<Option<u64>, ReadError> {
+    let value = meta.get(RESTORED)?;
+    value
+        .map(|value| {
+            key::last_number(&value)
+                .ok_or_else(|| ReadError::unreadable("where the log was restored"))
+        })
+        .transpose()
 }
 
 /// The last message of the stream whose commits are in the log, and how to know it again.

@@ -23,7 +23,7 @@ fn in_tree(row: &Row) -> Vec<u8> {
 }
 
 /// Lists the runs of a log that was written by a build which did not list them.
-pub(super) fn list_all(tables: &Tables) -> Result<(), ReadError> {
+pub(crate) fn list_all(tables: &Tables) -> Result<(), ReadError> {
     if meta::are_runs_listed(&tables.meta)? {
         return Ok(());
     }

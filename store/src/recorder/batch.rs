@@ -87,18 +87,8 @@ impl View for LogView<'_> {
         if let Some(found) = pending.and_then(|p| p.iter().find(|s| holds(s))) {
             return Ok(Some(found.clone()));
         }
-        let Some(found) = commits::at_or_before(&self.tables.commits, tenant, run, seq)? else {
-            return Ok(None);
-        };
-        let header = Header::decode(&found.bytes)
-            .map_err(|_| ReadError::unreadable("a commit of a chain"))?;
-        let stored = Stored {
-            pos: found.pos,
-            hash: found.hash,
-            seq: found.seq,
-            kinds: header.events.into_iter().map(|e| e.kind).collect(),
-        };
-        Ok(holds(&stored).then_some(stored))
+        let stored = commits::stored(&self.tables.commits, tenant, run, seq)?;
+        Ok(stored.filter(holds))
     }
 }
 

@@ -1,6 +1,8 @@
 //! The store against the real nats-server and the real fjall.
 
 mod admission;
+mod archive;
+mod backup;
 mod blobs;
 mod bus;
 mod directory;

@@ -9,6 +9,8 @@ use coppice_messages::{
     ids::{EffectKey, TenantId},
 };
 
+use coppice_store::Holder;
+
 use crate::support::{Chain, admit, open};
 
 fn key(chain: &Chain, operation: &str) -> EffectKey {
@@ -90,18 +92,19 @@ async fn a_second_run_that_comes_to_a_key_is_told_who_holds_it_over_a_restart_to
     let holder = |store: &coppice_store::Store, run: &str| {
         let run = run.parse().expect("a run");
         let found = store.open_effect(&TenantId::default_tenant(), &run, &shared);
-        found.expect("open").held_by.map(|run| run.to_string())
+        found.expect("open").held_by
     };
 
+    let held_by_first = Some(Holder::Run(first.run.clone()));
     admit(&store, &first.commit(vec![intended(shared)])).await;
     admit(&store, &second.commit(vec![intended(shared)])).await;
     assert_eq!(holder(&store, "r1"), None);
-    assert_eq!(holder(&store, "r2").as_deref(), Some("r1"));
+    assert_eq!(holder(&store, "r2"), held_by_first);
     store.close().await;
     drop(store);
 
     let store = open(data.path()).await;
     admit(&store, &third.commit(vec![intended(shared)])).await;
-    assert_eq!(holder(&store, "r3").as_deref(), Some("r1"));
+    assert_eq!(holder(&store, "r3"), held_by_first);
     store.close().await;
 }

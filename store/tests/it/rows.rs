@@ -1,9 +1,7 @@
 //! One row a run: what lists show without folding a chain.
 
-use std::path::Path;
-
 use coppice_messages::{
-    Commit, Event, ParentRef,
+    Event, ParentRef,
     event::run,
     ids::{RunId, TenantId},
 };
@@ -14,24 +12,7 @@ use coppice_store::{
 };
 use fjall::{Database, KeyspaceCreateOptions};
 
-use crate::support::{Chain, admit, open};
-
-/// An event of this kind, out of those that the vocabulary keeps as examples.
-fn golden(kind: &str) -> Event {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../messages/tests/golden")
-        .join(format!("{kind}.v1.hex"));
-    let text: String = std::fs::read_to_string(path)
-        .expect("there is an example")
-        .split_whitespace()
-        .collect();
-    let bytes: Vec<u8> = (0..text.len() / 2)
-        .map(|at| u8::from_str_radix(&text[at * 2..at * 2 + 2], 16).expect("hex"))
-        .collect();
-    let commit = Commit::decode(&bytes).expect("a commit");
-    let first = commit.events.into_iter().next().expect("an event");
-    first.event
-}
+use crate::support::{Chain, admit, golden, open};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_has_a_row_from_its_opening_which_says_how_it_ended() {

@@ -136,3 +136,20 @@ pub async fn admit(store: &Store, commit: &Commit) -> u64 {
         other => panic!("{other:?} for {commit:?}"),
     }
 }
+
+/// An event of this kind, out of those that the vocabulary keeps as examples.
+pub fn golden(kind: &str) -> Event {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../messages/tests/golden")
+        .join(format!("{kind}.v1.hex"));
+    let text: String = std::fs::read_to_string(path)
+        .expect("there is an example")
+        .split_whitespace()
+        .collect();
+    let bytes: Vec<u8> = (0..text.len() / 2)
+        .map(|at| u8::from_str_radix(&text[at * 2..at * 2 + 2], 16).expect("hex"))
+        .collect();
+    let commit = Commit::decode(&bytes).expect("a commit");
+    let first = commit.events.into_iter().next().expect("an event");
+    first.event
+}

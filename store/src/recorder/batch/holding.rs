@@ -8,8 +8,8 @@ use coppice_messages::{
 
 use super::Batch;
 use crate::{
-    log::{keys, rows},
-    open_effects::Held,
+    log::{commits, keys, meta, rows},
+    open_effects::{Held, Holder},
     recorder::Halt,
 };
 
@@ -41,13 +41,33 @@ impl Batch<'_> {
                     self.done.held.push(Held {
                         run,
                         key: intended.key,
-                        holder,
+                        holder: Holder::Run(holder),
                     });
                 }
-                None => self.give_key(place, &commit.run),
+                None => {
+                    if intended.attempt == 1 && self.is_of_a_lost_log(commit)? {
+                        self.done.held.push(Held {
+                            run: (commit.tenant.clone(), commit.run.clone()),
+                            key: intended.key,
+                            holder: Holder::LostLog,
+                        });
+                    }
+                    self.give_key(place, &commit.run);
+                }
             }
         }
         Ok(())
+    }
+
+    /// Whether the tree of a commit goes on from an older copy of its log, so that its writes may have been done already.
+    fn is_of_a_lost_log(&self, commit: &Commit) -> Result<bool, Halt> {
+        let tables = self.view.tables;
+        let Some(restored) = meta::restored(&tables.meta)? else {
+            return Ok(false);
+        };
+        let root = commit.tree.root();
+        let opened = commits::at_or_before(&tables.commits, &commit.tenant, &root, 1)?;
+        Ok(opened.is_some_and(|opened| opened.pos <= restored))
     }
 
     fn give_key(&mut self, place: (TenantId, EffectKey), run: &RunId) {

@@ -1,0 +1,192 @@
+//! Trees and whole logs that leave a data directory and come into another, with the host alive and without.
+
+use std::{fs, process::Stdio};
+
+use serde_json::{Value, json};
+
+use crate::support::{Place, number, text};
+
+const INPUT: &str = r#"{"request_id": "r-9", "incidents": ["incident_104", "incident_119"]}"#;
+
+/// A host that has brought one tree to its end.
+fn at_work(place: &Place) -> (crate::support::Up, String) {
+    let up = place.up();
+    let submitted = [
+        "submit",
+        "incident-comparison",
+        "--input",
+        INPUT,
+        "--key",
+        "k-1",
+        "--wait",
+        "--json",
+    ];
+    let submitted = place.run(&submitted).json(0);
+    let tree = text(&submitted, "/started/tree").to_owned();
+    (up, tree)
+}
+
+/// What `show` says of a tree, without the positions.
+fn shown(place: &Place, tree: &str, data: &str) -> Vec<Value> {
+    let events = place.run(&["events", "--tree", tree, "--json", "--data", data]);
+    let mut events: Vec<Value> = events
+        .good()
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("an event"))
+        .collect();
+    for event in &mut events {
+        event["pos"] = json!(0);
+    }
+    events
+}
+
+fn verified(place: &Place, data: &str) -> Value {
+    let report = place
+        .run(&["log", "verify", "--json", "--data", data])
+        .json(0);
+    assert_eq!(report.pointer("/findings"), Some(&json!([])));
+    report
+}
+
+#[test]
+fn a_tree_is_exported_from_a_living_host_and_imported_elsewhere() {
+    let place = Place::new();
+    let (up, tree) = at_work(&place);
+    let said = place
+        .run(&["log", "export", "all.archive", "--json"])
+        .json(0);
+    assert_eq!(
+        (number(&said, "/trees"), number(&said, "/unfinished")),
+        (1, 0)
+    );
+    let again = place
+        .run(&["log", "export", "all.archive", "--json"])
+        .json(2);
+    assert!(text(&again, "/error/message").contains("is there already"));
+    let refused = place.run(&["log", "import", "all.archive"]);
+    assert_eq!(refused.code, 3, "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("a host runs on .coppice"),
+        "{}",
+        refused.stderr
+    );
+    up.stop();
+
+    // The same from the log that the host left, through a pipe.
+    let mut export = place.command(&["log", "export", "-", &tree]);
+    let mut export = export.stdout(Stdio::piped()).spawn().expect("started");
+    let mut import = place.command(&["log", "import", "-", "--data", "there", "--json"]);
+    import.stdin(export.stdout.take().expect("piped"));
+    let imported = Place::end(&mut import).json(0);
+    assert!(export.wait().expect("ended").success());
+    assert_eq!(number(&imported, "/commits"), number(&said, "/commits"));
+    assert_eq!(
+        number(&imported, "/commits"),
+        number(&imported, "/new_commits")
+    );
+    let again = place
+        .run(&["log", "import", "all.archive", "--data", "there", "--json"])
+        .json(0);
+    assert_eq!(number(&again, "/new_commits"), 0);
+
+    assert_eq!(
+        shown(&place, &tree, "there"),
+        shown(&place, &tree, ".coppice")
+    );
+    assert!(verified(&place, "there").pointer("/stream/equal").is_some());
+    let audit = place
+        .run(&["audit", &tree, "--data", "there", "--json"])
+        .json(0);
+    assert_eq!(audit.pointer("/findings"), Some(&json!([])));
+}
+
+#[test]
+fn an_archive_that_is_not_whole_or_of_trees_that_are_not_over_is_refused_and_makes_nothing() {
+    let place = Place::new();
+    let up = place.up();
+    let started = place
+        .run(&["submit", "incident-comparison", "--input", INPUT, "--json"])
+        .json(0);
+    let tree = text(&started, "/tree").to_owned();
+    // Taken as soon as it is there, so that as a rule it is not over.
+    place.run(&["log", "export", "early.archive"]).good();
+    up.stop();
+    let bytes = fs::read(place.path().join("early.archive")).expect("readable");
+    fs::write(place.path().join("cut.archive"), &bytes[..bytes.len() - 9]).expect("written");
+    let cut = place.run(&["log", "import", "cut.archive", "--data", "there"]);
+    assert_eq!(cut.code, 2, "{}", cut.stderr);
+    assert!(
+        cut.stderr.contains("cut.archive: it ends at byte"),
+        "{}",
+        cut.stderr
+    );
+    let missing = place.run(&["log", "export", "none.archive", "no-such-tree"]);
+    assert_eq!(missing.code, 2, "{}", missing.stderr);
+    assert!(!place.path().join("none.archive").exists());
+    let early = place.run(&["log", "import", "early.archive", "--data", "there"]);
+    if early.code == 0 {
+        // It was over before anybody could look.
+        assert_eq!(
+            shown(&place, &tree, "there"),
+            shown(&place, &tree, ".coppice")
+        );
+        return;
+    }
+    assert_eq!(early.code, 2, "{}", early.stderr);
+    assert!(early.stderr.contains("--unfinished"), "{}", early.stderr);
+    assert!(!place.path().join("there").exists());
+}
+
+#[test]
+fn a_log_is_backed_up_while_its_host_runs_and_goes_on_from_the_backup() {
+    let place = Place::new();
+    let (up, tree) = at_work(&place);
+    let said = place.run(&["backup", "alive", "--json"]).json(0);
+    let again = place.run(&["backup", "alive"]);
+    assert_eq!(again.code, 2, "{}", again.stderr);
+    up.stop();
+    let later = place.run(&["backup", "stopped", "--json"]).json(0);
+    assert!(
+        number(&later, "/pos") > number(&said, "/pos"),
+        "the host said that it stopped"
+    );
+
+    let taken = place.run(&["restore", "alive"]);
+    assert_eq!(taken.code, 2, "{}", taken.stderr);
+    assert!(
+        taken.stderr.contains("is there already"),
+        "{}",
+        taken.stderr
+    );
+    let restored = place
+        .run(&["restore", "alive", "--data", "again", "--json"])
+        .json(0);
+    assert_eq!(number(&restored, "/pos"), number(&said, "/pos"));
+    assert_eq!(
+        shown(&place, &tree, "again"),
+        shown(&place, &tree, ".coppice")
+    );
+    let report = verified(&place, "again");
+    assert_eq!(number(&report, "/pos"), number(&said, "/pos"));
+    assert_eq!(
+        place.run(&["ls", "--json", "--data", "again"]).good(),
+        place.run(&["ls", "--json"]).good()
+    );
+    place.run(&["resume", "--data", "again"]).good();
+
+    let archive = place.path().join("stopped/log.archive");
+    let mut bytes = fs::read(&archive).expect("readable");
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&archive, bytes).expect("written");
+    let altered = place.run(&["restore", "stopped", "--data", "third"]);
+    assert_eq!(altered.code, 2, "{}", altered.stderr);
+    assert!(
+        altered.stderr.contains("the frame at byte"),
+        "{}",
+        altered.stderr
+    );
+    assert!(!place.path().join("third").exists());
+    let none = place.run(&["restore", "again", "--data", "third"]);
+    assert_eq!(none.code, 2, "{}", none.stderr);
+}

@@ -1,0 +1,189 @@
+//! Restoring a log from the archive of a whole one. The archive is verified before anything is written; then the log is made beside its place
+//! and verified there; only then it gets its name.
+//!
+//! The stream is not restored: it is refilled from the log when a host opens it, as after any other loss.
+
+use std::{
+    ffi::OsString,
+    fs::{self, File},
+    io::{self, Read},
+    path::{Path, PathBuf},
+};
+
+use fjall::{Keyspace, PersistMode};
+
+use super::{Entry, ReadArchiveError, Reader, Record, WholeError, check, whole::named};
+use crate::{
+    data_dir::{DataDir, DataDirError},
+    limits::BATCH_BYTES_MAX,
+    log::{Log, ReadError, Tables, meta, runs},
+    mark::{self, Shorter},
+    verify::{self, Verified},
+};
+
+/// What was restored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Restored {
+    /// The last position.
+    pub pos: u64,
+    /// What verification counted.
+    pub verified: Verified,
+}
+
+/// Why a log is not restored. Nothing is left of it.
+#[derive(Debug, thiserror::Error)]
+pub enum RestoreError {
+    /// The archive is not good.
+    #[error(transparent)]
+    Archive(#[from] WholeError),
+    /// There is something where the data directory would be.
+    #[error("{path} is there already and not empty: restore into a new data directory")]
+    Taken {
+        /// Where.
+        path: PathBuf,
+    },
+    /// The data directory cannot be made.
+    #[error(transparent)]
+    Directory(#[from] DataDirError),
+    /// The system refuses.
+    #[error("{path} cannot be made")]
+    Io {
+        /// Which file.
+        path: PathBuf,
+        /// What the system says.
+        #[source]
+        source: io::Error,
+    },
+    /// The log cannot be written.
+    #[error("the log cannot be written")]
+    Write(#[source] fjall::Error),
+    /// The log cannot be read back.
+    #[error("the log cannot be read back")]
+    Read(
+        #[from]
+        #[source]
+        ReadError,
+    ),
+    /// It does not have what it says of itself.
+    #[error("the log in it is not whole: {0}")]
+    Shorter(Shorter),
+}
+
+impl From<ReadArchiveError> for RestoreError {
+    fn from(error: ReadArchiveError) -> Self {
+        Self::Archive(error.into())
+    }
+}
+
+/// Removes what was begun, unless it got its name.
+struct UnderWay {
+    path: PathBuf,
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        match fs::remove_dir_all(&self.path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                tracing::warn!(%error, path = %self.path.display(), "what was begun is not removed");
+            }
+            Ok(()) | Err(_) => {}
+        }
+    }
+}
+
+/// Makes the data directory `data` from an archive of a whole log; `open` opens it from its beginning. With `lost_since` writes of the trees
+/// in it are first looked up by key: they may have been done by the log that the copy was taken from, after it was taken.
+///
+/// # Errors
+/// [`RestoreError`]; `data` is as it was.
+pub fn restore<R: Read>(
+    open: impl Fn() -> Result<Reader<R>, ReadArchiveError>,
+    data: &Path,
+    lost_since: bool,
+    mut seen: impl FnMut(u64),
+) -> Result<Restored, RestoreError> {
+    let io_at = |path: &Path| {
+        let path = path.to_owned();
+        move |source| RestoreError::Io { path, source }
+    };
+    let is_taken = match fs::read_dir(data) {
+        Ok(mut entries) => entries.next().is_some(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => false,
+        Err(error) => return Err(io_at(data)(error)),
+    };
+    if is_taken {
+        return Err(RestoreError::Taken {
+            path: data.to_owned(),
+        });
+    }
+    check(&mut open()?, &mut seen)?;
+    let mut beside: OsString = data.as_os_str().to_owned();
+    beside.push(format!(".restoring-{}", std::process::id()));
+    let under_way = UnderWay {
+        path: beside.into(),
+    };
+    let restored = fill(&mut open()?, &under_way.path, lost_since, seen)?;
+    if data.exists() {
+        fs::remove_dir(data).map_err(io_at(data))?;
+    }
+    fs::rename(&under_way.path, data).map_err(io_at(data))?;
+    let parent = data.parent().filter(|path| !path.as_os_str().is_empty());
+    let parent = parent.unwrap_or(Path::new("."));
+    let synced = File::open(parent).and_then(|parent| parent.sync_all());
+    synced.map_err(io_at(parent))?;
+    Ok(restored)
+}
+
+/// The whole directory, closed again.
+fn fill<R: Read>(
+    archive: &mut Reader<R>,
+    place: &Path,
+    lost_since: bool,
+    mut seen: impl FnMut(u64),
+) -> Result<Restored, RestoreError> {
+    let directory = DataDir::create_or_take(place)?;
+    let tables = Tables::open(&directory.log()).map_err(RestoreError::Write)?;
+    let mut write = tables.db.batch();
+    let mut bytes = 0;
+    while let Some(record) = archive.next() {
+        let Record::Entry(Entry { table, key, value }) = record? else {
+            return Err(WholeError::OtherKind.into());
+        };
+        let place = place_of(&tables, &table).ok_or(WholeError::Unreadable { table })?;
+        bytes += key.len() + value.len();
+        write.insert(place, key.as_ref(), value.as_ref());
+        if bytes >= BATCH_BYTES_MAX {
+            let full = std::mem::replace(&mut write, tables.db.batch());
+            full.commit().map_err(RestoreError::Write)?;
+            bytes = 0;
+        }
+        seen(archive.bytes_read());
+    }
+    let pos = archive.header().pos;
+    if lost_since {
+        meta::put_restored(&mut write, &tables.meta, pos);
+    }
+    write.commit().map_err(RestoreError::Write)?;
+    tables
+        .db
+        .persist(PersistMode::SyncAll)
+        .map_err(RestoreError::Write)?;
+    // A copy that an older build made may not list its runs.
+    runs::list_all(&tables)?;
+    let log = Log::of(directory, tables);
+    let reader = log.reader();
+    let verified = verify::log(&reader)?;
+    named(&verified.faults)?;
+    let total = reader.total()?;
+    mark::compare(&reader, &total)?.map_err(RestoreError::Shorter)?;
+    let mark = log.directory().mark();
+    mark::write(&mark, &total).map_err(|source| RestoreError::Io { path: mark, source })?;
+    Ok(Restored { pos, verified })
+}
+
+fn place_of<'a>(tables: &'a Tables, name: &str) -> Option<&'a Keyspace> {
+    let kept = tables.kept().into_iter();
+    kept.filter(|(known, _)| *known == name)
+        .map(|(_, table)| table)
+        .next()
+}
