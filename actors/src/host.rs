@@ -3,6 +3,7 @@
 //! Opening it starts every unfinished tree again; each run is claimed only when it first acts. Closing it ends the actors, records what is on its
 //! way, and says so in the host's system chain.
 
+mod doubts;
 mod ending;
 mod options;
 mod process;
@@ -12,7 +13,7 @@ mod start;
 mod supervise;
 mod tell;
 
-use std::{path::PathBuf, sync::Arc};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 use coppice_kernel::Command;
 use coppice_messages::{
@@ -41,7 +42,10 @@ use crate::{
     endpoint::{Access, Endpoint, EndpointError, OPERATOR, WATCHER},
     faults::{BookError, Faults},
     gateway::{GatewayOptions, ModelGateway},
-    host::roots::{RootSupervisor, RootsMessage, StartRoot},
+    host::{
+        doubts::DoubtsMessage,
+        roots::{RootSupervisor, RootsMessage, StartRoot},
+    },
     inspect::Inspect,
     limits::{AGAIN_FIRST, LAST_WORD_WAIT, LOCK_WAIT},
     run::Message,
@@ -60,7 +64,8 @@ pub struct Host {
     endpoint: Endpoint,
     services: Arc<Services>,
     roots: ActorRef<RootsMessage>,
-    roots_ended: JoinHandle<()>,
+    doubts: ActorRef<DoubtsMessage>,
+    supervisors_ended: [JoinHandle<()>; 2],
     tasks: Vec<JoinHandle<()>>,
 }
 
@@ -112,9 +117,9 @@ pub enum HostError {
         #[source]
         SystemEventError,
     ),
-    /// The supervisor of the roots.
-    #[error("the supervisor of the roots does not start")]
-    Roots(
+    /// The supervisor of the roots, or the one of the doubts.
+    #[error("the supervisor of the runs does not start")]
+    Supervisor(
         #[from]
         #[source]
         SpawnErr,
@@ -153,7 +158,7 @@ impl HostError {
             | Self::Broker(_)
             | Self::Faults(_)
             | Self::Record(_)
-            | Self::Roots(_)
+            | Self::Supervisor(_)
             | Self::Api { .. }
             | Self::Endpoint(_)
             | Self::Fatal(_) => false,
@@ -209,18 +214,10 @@ impl Host {
         let started = system::Event::HostStarted(started);
         store.system_event(TenantId::host(), started).await?;
         let schemas = Schemas::new();
-        let record: Arc<dyn crate::record::Record> = Arc::new(store.clone());
-        let broker = ToolBroker::new(BrokerOptions {
-            record: record.clone(),
-            endpoints: options.endpoints,
-            schemas: schemas.clone(),
-        })?;
-        let gateway = ModelGateway::new(GatewayOptions {
-            record,
-            schemas: schemas.clone(),
-        });
+        let (broker, gateway) = ports(&store, options.endpoints, &schemas)?;
         let (timers, ticking) = Timers::start();
         let (due, whose_time_has_come) = mpsc::unbounded_channel();
+        let (in_doubt, ended_in_doubt) = mpsc::unbounded_channel();
         let services = Arc::new(Services {
             store,
             host,
@@ -234,14 +231,16 @@ impl Host {
             awake,
             blocked: crate::services::Blocked::default(),
             sleepers: Sleepers::new(options.sleep_after, due),
+            doubts: in_doubt,
             stopping: std::sync::atomic::AtomicBool::new(false),
         });
         let (roots, roots_ended) =
             RootSupervisor::spawn(None, RootSupervisor, services.clone()).await?;
         services.lay_down_all()?;
         let waking = wake_all(services.clone(), roots.clone(), whose_time_has_come);
-        let looking = look_when_there_is_room(services.clone());
+        let deciding = look_when_there_is_room(services.clone());
         resume(&services, &roots)?;
+        let doubts = doubts::start(&services, ended_in_doubt).await?;
         let api = serve::Api {
             services: services.clone(),
             roots: roots.clone(),
@@ -254,7 +253,8 @@ impl Host {
         let mut tasks = vec![
             ticking,
             tokio::spawn(waking),
-            tokio::spawn(looking),
+            tokio::spawn(deciding),
+            doubts.hearing,
             serve::start(api).await?,
         ];
         tasks.extend(append_faults(&services));
@@ -266,7 +266,8 @@ impl Host {
             endpoint,
             services,
             roots,
-            roots_ended,
+            doubts: doubts.supervisor,
+            supervisors_ended: [roots_ended, doubts.ended],
             tasks,
         })
     }
@@ -287,8 +288,11 @@ impl Host {
         self.endpoint.remove(&self.data);
         self.services.stop();
         self.roots.stop(None);
-        if self.roots_ended.await.is_err() {
-            tracing::warn!("the supervisor of the roots panicked");
+        self.doubts.stop(None);
+        for ended in self.supervisors_ended {
+            if ended.await.is_err() {
+                tracing::warn!("a supervisor of runs panicked");
+            }
         }
         for task in &self.tasks {
             task.abort();
@@ -307,6 +311,25 @@ impl Host {
         }
         store.close().await;
     }
+}
+
+/// The only ways to a tool and to a model.
+fn ports(
+    store: &Store,
+    endpoints: BTreeMap<String, String>,
+    schemas: &Schemas,
+) -> Result<(ToolBroker, ModelGateway), BrokerError> {
+    let record: Arc<dyn crate::record::Record> = Arc::new(store.clone());
+    let broker = ToolBroker::new(BrokerOptions {
+        record: record.clone(),
+        endpoints,
+        schemas: schemas.clone(),
+    })?;
+    let schemas = schemas.clone();
+    Ok((
+        broker,
+        ModelGateway::new(GatewayOptions { record, schemas }),
+    ))
 }
 
 /// Starts every tree that has not ended.

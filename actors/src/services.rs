@@ -10,10 +10,14 @@ use std::{
 
 use coppice_messages::{
     Digest, Value,
-    ids::{HostId, RunId, TenantId},
+    ids::{HostId, RunId, TenantId, TreeId},
 };
-use coppice_store::Store;
+use coppice_store::{
+    Store,
+    log::{Row, RowState},
+};
 use ractor::ActorRef;
+use tokio::sync::mpsc;
 
 use crate::{
     broker::ToolBroker, faults::Faults, gateway::ModelGateway, limits::BLOCKED_NAMED,
@@ -22,6 +26,12 @@ use crate::{
 
 /// One run of one tenant.
 pub(crate) type Key = (TenantId, RunId);
+
+/// An ended run with effects in doubt.
+pub(crate) struct Doubtful {
+    pub key: Key,
+    pub tree: TreeId,
+}
 
 /// What every actor of a host shares.
 pub(crate) struct Services {
@@ -38,6 +48,8 @@ pub(crate) struct Services {
     pub awake: Arc<Awake>,
     pub blocked: Blocked,
     pub sleepers: Sleepers,
+    /// Is told of runs that ended with effects in doubt.
+    pub doubts: mpsc::UnboundedSender<Doubtful>,
     pub stopping: AtomicBool,
 }
 
@@ -50,6 +62,18 @@ impl Services {
         self.schemas
             .check_document(&document, data)
             .map_err(|mismatch| mismatch.to_string())
+    }
+
+    /// Whoever takes in the end of a run, its parent or the supervisor of the roots, hands its doubts over: they outlive both.
+    pub fn hand_over_doubts(&self, row: &Row) {
+        if RowState::InDoubt.is_of(row) {
+            let doubtful = Doubtful {
+                key: (row.tenant.clone(), row.run.clone()),
+                tree: row.tree.clone(),
+            };
+            // Nobody listens any more when the host stops; the next one finds the doubts in the log.
+            let _ = self.doubts.send(doubtful);
+        }
     }
 
     /// From now on nothing is started again.

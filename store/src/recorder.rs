@@ -39,6 +39,8 @@ use crate::{
 pub(crate) struct Arrival {
     pub seq: u64,
     pub created: i64,
+    /// When the stream stored it, in nanoseconds.
+    pub at: i64,
     pub subject: String,
     pub payload: Bytes,
 }

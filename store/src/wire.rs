@@ -146,7 +146,8 @@ impl<'a> Chunk<'a> {
     }
 }
 
-/// By what a message is known again: SHA-256 over the digests of its parts, which are known anyway, so that no payload is digested twice.
+/// By what a message is known again: SHA-256 over the digests of its parts, which are known anyway, so that no payload is digested twice,
+/// and the time at which the stream stored it.
 #[derive(Default)]
 pub struct DigestOfParts(sha2::Sha256);
 
@@ -171,16 +172,17 @@ impl DigestOfParts {
         self.0.update(payload);
     }
 
-    /// The digest.
+    /// The digest, with the time at which the stream stored the message, in nanoseconds: the same parts sent again are another message.
     #[must_use]
-    pub fn finish(self) -> Digest {
+    pub fn finish(mut self, at: i64) -> Digest {
+        self.0.update(at.to_be_bytes());
         Digest(self.0.finalize().into())
     }
 }
 
-/// The digest of a message that was just fetched.
+/// The digest of a message that was just fetched, and that the stream stored at this time.
 #[must_use]
-pub fn message_digest(lane: Option<Lane>, payload: &Bytes) -> Digest {
+pub fn message_digest(lane: Option<Lane>, at: i64, payload: &Bytes) -> Digest {
     let mut parts = DigestOfParts::default();
     let read = match lane {
         Some(Lane::Commits) => decode_commits(payload)
@@ -191,7 +193,7 @@ pub fn message_digest(lane: Option<Lane>, payload: &Bytes) -> Digest {
     if read.is_err() {
         parts.other(payload);
     }
-    parts.finish()
+    parts.finish(at)
 }
 
 #[cfg(test)]

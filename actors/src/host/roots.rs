@@ -202,6 +202,7 @@ impl Roots {
         match self.services.store.log().row(&key.0, &key.1) {
             Ok(Some(row)) if row.ended.is_some() => {
                 self.driven.remove(&key);
+                self.services.hand_over_doubts(&row);
             }
             Ok(_) if why == SLEEPS => {
                 self.driven.remove(&key);
@@ -248,7 +249,8 @@ impl Roots {
     }
 }
 
-fn reason(error: SpawnErr) -> (String, bool) {
+/// Why an actor did not start, and whether its chain is at fault.
+pub(super) fn reason(error: SpawnErr) -> (String, bool) {
     match error {
         SpawnErr::StartupFailed(error) => match error.downcast::<RunError>() {
             Ok(error) => (with_causes(&*error), error.blocks()),

@@ -50,7 +50,7 @@ impl Inspect {
             answer,
             evidence: ended.evidence,
             usage: ended.usage,
-            in_doubt: ended.in_doubt,
+            in_doubt: state.in_doubt(),
         })
     }
 

@@ -102,6 +102,8 @@ pub(crate) struct Incarnation {
     recorded: Option<Arc<watch::Sender<bool>>>,
     hashes: Vec<oneshot::Sender<(Digest, Digest)>>,
     folds: u32,
+    /// The run had ended before: what is left are effects in doubt, to be looked up.
+    only_doubts: bool,
     _entry: AwakeEntry,
 }
 
@@ -174,6 +176,7 @@ impl Incarnation {
             recorded,
             hashes: Vec::new(),
             folds: 0,
+            only_doubts: false,
             _entry: entry,
         };
         incarnation.teach_faults();
@@ -196,6 +199,7 @@ impl Incarnation {
 
     /// The first thing an actor does, under supervision.
     pub async fn begin(&mut self) -> Result<(), RunError> {
+        self.only_doubts = self.driver.state().ended().is_some();
         let opening = match self.begin.take() {
             Some(Begin::Open(opened)) => Some(Command::Open(opened, None)),
             Some(Begin::Again) | None => None,
@@ -221,7 +225,10 @@ impl Incarnation {
     /// Takes one message in.
     pub async fn take_in(&mut self, message: Message) -> Result<(), RunError> {
         match message {
-            Message::Told(command) => self.told(command).await?,
+            Message::Told(command) => {
+                self.look_up_is_over(&command);
+                self.told(command).await?;
+            }
             Message::Spoken { hash, verdict } => self.spoken(hash, verdict).await?,
             Message::Unstored { why } => return Err(RunError::Refused { why }),
             Message::Broken { duty, why } => return Err(RunError::Broken { duty, why }),
@@ -240,8 +247,22 @@ impl Incarnation {
         if !self.driver.is_publishing() {
             self.tell_hashes();
         }
+        self.stop_when_no_doubt_is_left();
         self.sleep_if_it_only_waits();
         Ok(())
+    }
+
+    /// An answer that is taken in for a doubt of an ended run is the last: what only a person can settle is not asked again by this incarnation.
+    fn look_up_is_over(&mut self, command: &Command) {
+        if let (true, Command::Effect { key, .. }) = (self.only_doubts, command) {
+            self.tasks.drop_duty(&Duty::Effect(*key));
+        }
+    }
+
+    fn stop_when_no_doubt_is_left(&self) {
+        if self.only_doubts && self.tasks.is_empty() && !self.driver.is_publishing() {
+            self.myself.stop(None);
+        }
     }
 
     /// Nothing is under way, nobody below is awake, and nothing falls due soon: the run needs no actor.
@@ -328,6 +349,7 @@ impl Incarnation {
                 Output::Refuse(refusal) => {
                     tracing::debug!(run = %self.key.1, %refusal, "a command changes nothing");
                 }
+                Output::Ended if self.only_doubts => self.stop_when_no_doubt_is_left(),
                 Output::Ended => {
                     self.tasks.clear();
                     self.timer = None;

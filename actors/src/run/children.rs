@@ -10,11 +10,11 @@ use coppice_messages::{
     Commit, Digest, Event, ParentRef, event,
     event::{
         child::Delegated,
-        run::{CancelRequested, ClaimReason, Reason},
+        run::{CancelRequested, ClaimReason, Ended, Reason},
     },
-    ids::RunId,
+    ids::{RunId, TenantId},
 };
-use coppice_store::ReadError;
+use coppice_store::{LogReader, ReadError};
 use ractor::{Actor as _, ActorCell, ActorStatus, SpawnErr, SupervisionEvent};
 
 use super::{
@@ -303,30 +303,18 @@ pub(crate) fn why_ended(event: &SupervisionEvent) -> String {
 /// How a child ended, as its chain says; none while it has not.
 fn child_end(
     services: &Services,
-    tenant: &coppice_messages::ids::TenantId,
+    tenant: &TenantId,
     delegated: &Delegated,
 ) -> Result<Option<ChildEnd>, ReadError> {
     let log = services.store.log();
     let child = delegated.envelope.run();
-    let row = log.row(tenant, child)?;
-    if row.is_none_or(|row| row.ended.is_none()) {
-        return Ok(None);
-    }
-    let Some(last) = log.commit_at(tenant, child, u64::MAX)? else {
+    let Some(row) = log.row(tenant, child)?.filter(|row| row.ended.is_some()) else {
         return Ok(None);
     };
-    let unreadable = || ReadError::Unreadable {
-        what: "the last commit of an ended run",
+    services.hand_over_doubts(&row);
+    let Some((ended, commit)) = end_of(log, tenant, child)? else {
+        return Ok(None);
     };
-    let commit = Commit::decode(&last.bytes).map_err(|_| unreadable())?;
-    let ended = commit
-        .events
-        .into_iter()
-        .find_map(|entry| match entry.event {
-            Event::Run(event::run::Event::Ended(ended)) => Some(ended),
-            _ => None,
-        });
-    let ended = ended.ok_or_else(unreadable)?;
     let answer_valid = match (ended.reason, delegated.envelope.result_schema()) {
         (Reason::Succeeded, Some(schema)) => {
             let blobs = log.blobs_of(tenant);
@@ -346,13 +334,40 @@ fn child_end(
         class: ended.class,
         answer: ended.answer,
         usage: ended.usage,
-        commit: Digest::of(&last.bytes),
+        commit,
         answer_valid,
     };
     Ok(Some(ChildEnd {
         child: child.clone(),
         end: Some(facts),
     }))
+}
+
+/// The end of a run, and the hash of the commit that holds it: the last one, or behind it is only what was found out later about its doubts.
+fn end_of(
+    log: &LogReader,
+    tenant: &TenantId,
+    run: &RunId,
+) -> Result<Option<(Ended, Digest)>, ReadError> {
+    let unreadable = || ReadError::Unreadable {
+        what: "the commits of an ended run",
+    };
+    let mut before = u64::MAX;
+    while let Some(recorded) = log.commit_at(tenant, run, before)? {
+        let commit = Commit::decode(&recorded.bytes).map_err(|_| unreadable())?;
+        before = commit.seq.checked_sub(1).ok_or_else(unreadable)?;
+        let ended = commit
+            .events
+            .into_iter()
+            .find_map(|entry| match entry.event {
+                Event::Run(event::run::Event::Ended(ended)) => Some(ended),
+                _ => None,
+            });
+        if let Some(ended) = ended {
+            return Ok(Some((ended, Digest::of(&recorded.bytes))));
+        }
+    }
+    Err(unreadable())
 }
 
 /// W3C traceparent of a child: the trace of its parent, a span of its own.

@@ -130,6 +130,9 @@ impl Chain {
         match event {
             Event::Run(run::Event::CancelRequested(_)) => self.cancelled = true,
             Event::Run(run::Event::Ended(_)) => self.ended_at = Some(at),
+            Event::Run(run::Event::Late(late)) => {
+                self.in_doubt.remove(&late.key);
+            }
             Event::Child(child) => self.child(child),
             Event::Effect(effect) => self.effect(effect, after),
             Event::Model(coppice_messages::event::model::Event::Proposed(proposed)) if after => {

@@ -68,6 +68,10 @@ impl Tasks {
         self.running.remove(duty);
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.running.is_empty()
+    }
+
     pub fn clear(&mut self) {
         self.running.clear();
     }

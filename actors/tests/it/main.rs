@@ -7,6 +7,7 @@
 
 mod broker;
 mod damaged;
+mod doubts;
 mod faults;
 mod gateway;
 mod host;

@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc, Mutex,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -33,6 +33,8 @@ pub struct World {
     open: watch::Sender<bool>,
     /// How long every answer takes.
     latency: Arc<AtomicU64>,
+    /// Whether look-ups by key are refused for now.
+    blind: Arc<AtomicBool>,
 }
 
 impl World {
@@ -43,6 +45,7 @@ impl World {
             held: Arc::default(),
             open: watch::Sender::new(true),
             latency: Arc::default(),
+            blind: Arc::default(),
         };
         let serving = world.clone();
         tokio::spawn(async move {
@@ -75,6 +78,11 @@ impl World {
         each.map(|(key, request)| (request, key)).collect()
     }
 
+    /// Whether the look-up of a ticket by its key is refused for now.
+    pub fn blind(&self, blind: bool) {
+        self.blind.store(blind, Ordering::Release);
+    }
+
     /// How many tickets there are.
     pub fn tickets(&self) -> usize {
         self.held.lock().unwrap().tickets.len()
@@ -95,8 +103,10 @@ impl World {
                 let mut open = self.open.subscribe();
                 open.wait_for(|open| *open).await.unwrap();
             }
+            let is_refused = head.contains("?key=") && self.blind.load(Ordering::Acquire);
+            let status = if is_refused { "503 Not Now" } else { "200 OK" };
             let text = format!(
-                "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{answer}",
+                "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{answer}",
                 answer.len()
             );
             if stream.write_all(text.as_bytes()).await.is_err() {

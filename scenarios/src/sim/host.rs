@@ -4,6 +4,7 @@ mod actors;
 mod broker;
 mod carry;
 mod children;
+mod doubts;
 mod publisher;
 mod reader;
 mod recorder;
@@ -209,6 +210,7 @@ impl World {
                 self.put_between(0, 50_000, Step::Root(root));
             }
         }
+        self.start_doubts();
     }
 
     pub(super) fn is_alive(&self, actor: &ActorId) -> bool {

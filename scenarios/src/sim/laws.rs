@@ -416,7 +416,7 @@ impl World {
                 .server
                 .stream
                 .from(1)
-                .filter(|(_, message)| carries(message))
+                .filter(|(_, stored)| carries(&stored.message))
                 .map(|(seq, _)| seq)
                 .collect();
             format!(

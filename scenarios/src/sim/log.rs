@@ -18,7 +18,7 @@ use coppice_store::{
     wire::{self, Chunk},
 };
 
-use super::stream::Message;
+use super::stream::{Message, StoredMessage};
 
 type RunKey = (TenantId, RunId);
 
@@ -337,10 +337,11 @@ impl Batch {
         log: &Log,
         refill: &mut Refill,
         (seq, created): (u64, i64),
-        message: &Message,
+        stored: &StoredMessage,
     ) {
+        let StoredMessage { at, message } = stored;
         let mut noted = Noted {
-            digest: wire::message_digest(Some(message.lane), &message.payload),
+            digest: wire::message_digest(Some(message.lane), *at, &message.payload),
             positions: Ranges::default(),
             blobs: Vec::new(),
         };

@@ -24,6 +24,8 @@ pub(super) enum Step {
     LookUp(ActorId, Duty),
     /// A root is started, or started again.
     Root(RunId),
+    /// The doubts of an ended run are looked up.
+    Doubt(RunId),
     /// The publisher sends, if it may.
     Publish,
     /// No acknowledgement came in time.

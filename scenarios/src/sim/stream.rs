@@ -15,6 +15,15 @@ pub struct Message {
     pub payload: Bytes,
 }
 
+/// A message as the stream has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredMessage {
+    /// When it was stored, in nanoseconds: no two are of one time, and a copy keeps it.
+    pub at: i64,
+    /// What was sent.
+    pub message: Message,
+}
+
 /// What a stream says about itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Info {
@@ -30,7 +39,9 @@ pub struct Info {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stream {
     created: i64,
-    messages: Vec<Message>,
+    /// The time, which no copy puts back.
+    now: i64,
+    messages: Vec<StoredMessage>,
 }
 
 impl Stream {
@@ -39,6 +50,7 @@ impl Stream {
     pub fn new(created: i64) -> Self {
         Self {
             created,
+            now: created,
             messages: Vec::new(),
         }
     }
@@ -55,19 +67,23 @@ impl Stream {
 
     /// Stores a message and gives it the next number.
     pub fn append(&mut self, message: Message) -> u64 {
-        self.messages.push(message);
+        self.now += 1;
+        self.messages.push(StoredMessage {
+            at: self.now,
+            message,
+        });
         self.messages.len() as u64
     }
 
     /// The message with this number.
     #[must_use]
-    pub fn get(&self, seq: u64) -> Option<&Message> {
+    pub fn get(&self, seq: u64) -> Option<&StoredMessage> {
         let index = usize::try_from(seq.checked_sub(1)?).ok()?;
         self.messages.get(index)
     }
 
     /// All messages from this number on.
-    pub fn from(&self, seq: u64) -> impl Iterator<Item = (u64, &Message)> {
+    pub fn from(&self, seq: u64) -> impl Iterator<Item = (u64, &StoredMessage)> {
         (1..)
             .zip(&self.messages)
             .skip_while(move |(at, _)| *at < seq)
@@ -75,7 +91,9 @@ impl Stream {
 
     /// Adds nothing and takes nothing away: the stream as it is put back from a copy.
     pub fn put_back(&mut self, copy: &Self) {
+        let now = self.now.max(copy.now);
         self.clone_from(copy);
+        self.now = now;
     }
 
     /// nats-server forgets everything above this number, as it does when it dies before it synced.

@@ -176,6 +176,7 @@ impl World {
             Step::Await(actor, duty) => self.await_child(&actor, &duty),
             Step::LookUp(actor, duty) => self.look_up(&actor, &duty),
             Step::Root(run) => self.start_root(&run),
+            Step::Doubt(run) => self.look_up_doubts(&run),
             Step::Publish => self.publish(),
             Step::AckLate(sending) => self.ack_late(sending),
             Step::Silence => self.silence(),
@@ -201,21 +202,23 @@ impl World {
         }
     }
 
-    /// Whether everything is done: every tree has ended, nothing is on its way, and the weather is fair.
+    /// Whether everything is done: every tree has ended, nothing is in doubt or on its way, and the weather is fair.
     fn is_at_rest(&self) -> bool {
         self.steps > self.fair_from.min(100)
             && self.host.up
             && self.trees.keys().all(|root| self.laws.has_ended(root))
             && self.host.is_idle(&self.server)
             && self.requests.is_empty()
+            && self.in_doubt().next().is_none()
     }
 
     fn describe(&self) -> String {
         let open = self.trees.keys().filter(|root| !self.laws.has_ended(root));
         format!(
-            "after {} steps: trees not ended {:?}; {}",
+            "after {} steps: trees not ended {:?}, ended in doubt {:?}; {}",
             self.steps,
             open.collect::<Vec<_>>(),
+            self.in_doubt().collect::<Vec<_>>(),
             self.host.describe()
         )
     }

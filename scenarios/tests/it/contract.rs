@@ -24,6 +24,8 @@ trait Subject {
     async fn get(&mut self, seq: u64) -> Option<Bytes>;
     /// Everything from this number on, in the order in which a consumer gets it.
     async fn from(&mut self, seq: u64) -> Vec<(u64, Bytes)>;
+    /// When it stored a message, in nanoseconds.
+    async fn stored_at(&mut self, seq: u64) -> i64;
     /// When it was created, and its last message.
     async fn info(&mut self) -> (i64, u64);
     async fn copy(&mut self);
@@ -53,8 +55,12 @@ async fn check(mut subject: impl Subject) {
     assert_eq!(subject.get(2).await, Some("m2".into()));
     assert_eq!(subject.get(7).await, None);
 
+    let (fifth, sixth) = (subject.stored_at(5).await, subject.stored_at(6).await);
+    assert!(fifth < sixth, "what comes twice is stored at two times");
+
     subject.copy().await;
     assert_eq!(subject.append("m7").await, 7);
+    let lost = subject.stored_at(7).await;
     assert_eq!(subject.append("m8").await, 8);
     subject.put_copy_back().await;
     assert_eq!(
@@ -63,8 +69,9 @@ async fn check(mut subject: impl Subject) {
         "its tail is lost, it is the same stream"
     );
     assert_eq!(subject.get(7).await, None);
-    assert_eq!(subject.append("other").await, 7, "numbers are given again");
-    assert_eq!(subject.get(7).await, Some("other".into()));
+    assert_eq!(subject.stored_at(6).await, sixth, "a copy keeps the times");
+    assert_eq!(subject.append("m7").await, 7, "numbers are given again");
+    assert!(lost < subject.stored_at(7).await, "times are not");
 
     subject.make_anew().await;
     let (anew, last) = subject.info().await;
@@ -87,12 +94,16 @@ impl Subject for Simulated {
         })
     }
     async fn get(&mut self, seq: u64) -> Option<Bytes> {
-        self.stream.get(seq).map(|found| found.payload.clone())
+        let found = self.stream.get(seq);
+        found.map(|found| found.message.payload.clone())
     }
     async fn from(&mut self, seq: u64) -> Vec<(u64, Bytes)> {
         let all = self.stream.from(seq);
-        all.map(|(seq, found)| (seq, found.payload.clone()))
+        all.map(|(seq, found)| (seq, found.message.payload.clone()))
             .collect()
+    }
+    async fn stored_at(&mut self, seq: u64) -> i64 {
+        self.stream.get(seq).expect("a message").at
     }
     async fn info(&mut self) -> (i64, u64) {
         let info = self.stream.info();
@@ -200,6 +211,11 @@ impl Subject for Real {
             (seq, message.payload.clone())
         });
         read.collect().await
+    }
+    async fn stored_at(&mut self, seq: u64) -> i64 {
+        let found = self.stream().await.get_raw_message(seq).await;
+        let at = found.expect("a message").time.unix_timestamp_nanos();
+        i64::try_from(at).expect("a time")
     }
     async fn info(&mut self) -> (i64, u64) {
         let mut stream = self.stream().await;

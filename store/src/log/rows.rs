@@ -36,6 +36,14 @@ pub struct Row {
     pub labels: BTreeMap<String, String>,
 }
 
+impl Row {
+    /// Whether something is still to be done about the run: it has not ended, or effects of it are in doubt.
+    #[must_use]
+    pub fn is_unfinished(&self) -> bool {
+        RowState::Open.is_of(self) || RowState::InDoubt.is_of(self)
+    }
+}
+
 /// How a run ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RowEnd {
@@ -46,6 +54,14 @@ pub struct RowEnd {
     pub class: Option<String>,
     /// When.
     pub at: Timestamp,
+    /// Its effects whose outcome was unknown at the end and is not known since.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub in_doubt: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks by reference")]
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 /// Which rows are asked for. Empty asks for all.
@@ -55,35 +71,44 @@ pub struct RowFilter {
     pub tenant: Option<TenantId>,
     /// Of this tree only.
     pub tree: Option<TreeId>,
-    /// Only runs that have ended, or only runs that have not.
+    /// In this state only.
     pub state: Option<RowState>,
 }
 
-/// Whether a run has ended.
+/// What a run's row is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RowState {
-    /// Not yet.
+    /// It has not ended.
     Open,
     /// It has.
     Ended,
+    /// It has, and effects of it are in doubt.
+    InDoubt,
+}
+
+impl RowState {
+    /// Whether a row's run is in this state.
+    #[must_use]
+    pub fn is_of(self, row: &Row) -> bool {
+        match self {
+            Self::Open => row.ended.is_none(),
+            Self::Ended => row.ended.is_some(),
+            Self::InDoubt => row.ended.as_ref().is_some_and(|end| end.in_doubt > 0),
+        }
+    }
 }
 
 impl RowFilter {
     /// Whether a row is asked for.
     #[must_use]
     pub fn takes(&self, row: &Row) -> bool {
-        let state = if row.ended.is_some() {
-            RowState::Ended
-        } else {
-            RowState::Open
-        };
         self.tenant.as_ref().is_none_or(|t| *t == row.tenant)
             && self.tree.as_ref().is_none_or(|t| *t == row.tree)
-            && self.state.is_none_or(|s| s == state)
+            && self.state.is_none_or(|state| state.is_of(row))
     }
 }
 
-/// Writes a row, and lists the run by its tree and among those that have not ended.
+/// Writes a row, and lists the run by its tree and among the unfinished ones.
 pub(crate) fn put(batch: &mut WriteBatch, tables: &Tables, row: &Row) -> Result<(), ReadError> {
     let value = rmp_serde::to_vec_named(row).map_err(|_| ReadError::unreadable("a row"))?;
     batch.insert(&tables.rows, key::of_run(&row.tenant, &row.run), value);
@@ -108,8 +133,8 @@ pub(crate) fn get(
 
 type Found<T> = Box<dyn Iterator<Item = Result<T, ReadError>> + Send>;
 
-/// The rows that a filter takes, by tenant and run. Those of one tree, and those of runs that have not ended, cost what they are and not what
-/// is stored.
+/// The rows that a filter takes, by tenant and run. Those of one tree, and those of unfinished runs, cost what they are and not what is
+/// stored.
 pub(crate) fn all(
     tables: &Tables,
     filter: RowFilter,
@@ -117,7 +142,9 @@ pub(crate) fn all(
     let tenant = filter.tenant.as_ref();
     let listed: Option<Found<(TenantId, RunId)>> = match (tenant, &filter.tree, filter.state) {
         (Some(tenant), Some(tree), _) => Some(Box::new(runs::of(&tables.trees, tenant, tree))),
-        (_, _, Some(RowState::Open)) => Some(Box::new(runs::open(&tables.open, tenant))),
+        (_, _, Some(RowState::Open | RowState::InDoubt)) => {
+            Some(Box::new(runs::open(&tables.open, tenant)))
+        }
         (_, _, Some(RowState::Ended) | None) => None,
     };
     let rows = tables.rows.clone();

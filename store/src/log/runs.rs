@@ -1,5 +1,6 @@
-//! Runs by tree: `<tenant> 0 <tree> 0 <run> 0` → nothing; and those that have not ended: `<tenant> 0 <run> 0` → nothing. What concerns one tree,
-//! or what is unfinished, is found without reading the rows of everything that is stored. Written with the rows (`rows.rs`), never alone.
+//! Runs by tree: `<tenant> 0 <tree> 0 <run> 0` → nothing; and the unfinished ones, which have not ended or are in doubt: `<tenant> 0 <run> 0` →
+//! nothing. What concerns one tree, or what is unfinished, is found without reading the rows of everything that is stored. Written with the
+//! rows (`rows.rs`), never alone.
 
 use coppice_messages::ids::{RunId, TenantId, TreeId};
 use fjall::{Keyspace, OwnedWriteBatch as WriteBatch, PersistMode, Readable as _, Snapshot};
@@ -43,7 +44,7 @@ pub(crate) fn list_all(tables: &Tables) -> Result<(), ReadError> {
 pub(super) fn put(batch: &mut WriteBatch, (trees, open): (&Keyspace, &Keyspace), row: &Row) {
     batch.insert(trees, in_tree(row), []);
     let key = key::of_run(&row.tenant, &row.run);
-    if row.ended.is_none() {
+    if row.is_unfinished() {
         batch.insert(open, key, []);
     } else {
         batch.remove(open, key);
@@ -57,7 +58,7 @@ pub(crate) fn is_listed(
     row: &Row,
 ) -> Result<bool, ReadError> {
     let is_open = now.contains_key(open, key::of_run(&row.tenant, &row.run))?;
-    Ok(now.contains_key(trees, in_tree(row))? && is_open == row.ended.is_none())
+    Ok(now.contains_key(trees, in_tree(row))? && is_open == row.is_unfinished())
 }
 
 /// The runs of a tree.
@@ -76,7 +77,7 @@ pub(super) fn of(
     })
 }
 
-/// The runs that have not ended, by tenant and run.
+/// The unfinished runs, by tenant and run.
 pub(super) fn open(
     open: &Keyspace,
     tenant: Option<&TenantId>,

@@ -1,14 +1,14 @@
 //! One gathered batch: what is admitted goes into one write, together with everything that follows from it.
 
 mod holding;
+mod listing;
 
 use std::{collections::HashMap, mem};
 
 use bytes::Bytes;
 use coppice_messages::{
-    Commit, Digest, Event, Header,
+    Commit, Digest, Header,
     commit::DecodeError,
-    event::run,
     ids::{EffectKey, RunId, TenantId},
 };
 use fjall::{OwnedWriteBatch as WriteBatch, PersistMode};
@@ -21,8 +21,8 @@ use crate::{
     admission::{self, Head, Outcome, Reason, Stored, View},
     limits::HEADS_CACHED_MAX,
     log::{
-        Quarantined, ReadError, Row, RowEnd, StreamPosition, Tables, commits, messages, meta,
-        positions, quarantine, rows,
+        Quarantined, ReadError, Row, StreamPosition, Tables, commits, messages, meta, positions,
+        quarantine, rows,
     },
     mark,
     open_effects::{self, Held},
@@ -181,7 +181,7 @@ impl<'a> Batch<'a> {
         self.take_parts(arrival)?;
         let taken = mem::take(&mut self.message);
         let message = messages::Message {
-            digest: taken.parts.finish(),
+            digest: taken.parts.finish(arrival.at),
             positions: taken.positions,
             blobs: taken.blobs,
         };
@@ -373,43 +373,6 @@ impl<'a> Batch<'a> {
         if effects {
             self.hold_keys(&commit)?;
             self.done.effects.push((pos, commit));
-        }
-        Ok(())
-    }
-
-    fn update_row(&mut self, commit: &Commit) -> Result<(), Halt> {
-        let key = (commit.tenant.clone(), commit.run.clone());
-        for entry in &commit.events {
-            match &entry.event {
-                Event::Run(run::Event::Opened(opened)) => {
-                    let row = Row {
-                        tenant: commit.tenant.clone(),
-                        tree: commit.tree.clone(),
-                        run: commit.run.clone(),
-                        parent: commit.parent.as_ref().map(|p| p.run.clone()),
-                        path: opened.path.clone(),
-                        opened_at: commit.at,
-                        ended: None,
-                        labels: opened.labels.clone(),
-                    };
-                    self.rows.insert(key.clone(), row);
-                }
-                Event::Run(run::Event::Ended(ended)) => {
-                    let row = match self.rows.remove(&key) {
-                        Some(row) => Some(row),
-                        None => rows::get(&self.view.tables.rows, &key.0, &key.1)?,
-                    };
-                    if let Some(mut row) = row {
-                        row.ended = Some(RowEnd {
-                            reason: ended.reason,
-                            class: ended.class.clone(),
-                            at: commit.at,
-                        });
-                        self.rows.insert(key.clone(), row);
-                    }
-                }
-                _ => {}
-            }
         }
         Ok(())
     }

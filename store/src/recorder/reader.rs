@@ -4,9 +4,12 @@
 //! The client library's ordered consumer is not used: after a restart of nats-server it was silent for 15 to 80 s, and after a lost tail it
 //! skipped messages for good without an error.
 
-use async_nats::jetstream::{
-    consumer::{AckPolicy, DeliverPolicy, pull},
-    stream::RawMessageErrorKind,
+use async_nats::{
+    datetime::DateTime,
+    jetstream::{
+        consumer::{AckPolicy, DeliverPolicy, pull},
+        stream::RawMessageErrorKind,
+    },
 };
 use futures::StreamExt as _;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -172,7 +175,7 @@ impl Reader {
                 let last = info.state.last_sequence;
                 self.seen = last;
                 Some(Input::Info {
-                    created: i64::try_from(info.created.unix_timestamp_nanos()).unwrap_or(i64::MAX),
+                    created: nanos(info.created),
                     first: info.state.first_sequence,
                     last,
                 })
@@ -198,7 +201,11 @@ impl Reader {
         let found = match self.bus.stream().get_raw_message(seq).await {
             Ok(message) => {
                 let lane = parse_stream_subject(&message.subject).map(|(lane, _)| lane);
-                Some(wire::message_digest(lane, &message.payload))
+                Some(wire::message_digest(
+                    lane,
+                    nanos(message.time),
+                    &message.payload,
+                ))
             }
             Err(error) if matches!(error.kind(), RawMessageErrorKind::NoMessageFound) => None,
             Err(error) => {
@@ -210,7 +217,8 @@ impl Reader {
         Some(Input::Compared { seq, agrees })
     }
 
-    async fn read(&mut self, from: u64, link: Link) -> Pause {
+    /// A consumer of its own, from this message on.
+    async fn consume(&self, from: u64) -> Option<pull::Stream> {
         let config = pull::Config {
             deliver_policy: DeliverPolicy::ByStartSequence {
                 start_sequence: from,
@@ -225,7 +233,7 @@ impl Reader {
             Ok(consumer) => consumer,
             Err(error) => {
                 tracing::warn!(%error, "no consumer can be made on the stream");
-                return Pause::Retry;
+                return None;
             }
         };
         let opened = consumer
@@ -236,12 +244,14 @@ impl Reader {
             .heartbeat(HEARTBEAT)
             .messages()
             .await;
-        let mut messages = match opened {
-            Ok(messages) => messages,
-            Err(error) => {
-                tracing::warn!(%error, "the stream cannot be read");
-                return Pause::Retry;
-            }
+        opened
+            .inspect_err(|error| tracing::warn!(%error, "the stream cannot be read"))
+            .ok()
+    }
+
+    async fn read(&mut self, from: u64, link: Link) -> Pause {
+        let Some(mut messages) = self.consume(from).await else {
+            return Pause::Retry;
         };
         let created = self.follower.created().unwrap_or_default();
         self.round += 1;
@@ -268,7 +278,10 @@ impl Reader {
                 }
                 None => return Pause::Retry,
             };
-            let Ok(seq) = message.info().map(|info| info.stream_sequence) else {
+            let Ok((seq, at)) = message
+                .info()
+                .map(|info| (info.stream_sequence, nanos(info.published)))
+            else {
                 return Pause::Retry;
             };
             match self.follower.step(&Input::Message { seq }) {
@@ -279,6 +292,7 @@ impl Reader {
             let arrival = Arrival {
                 seq,
                 created,
+                at,
                 subject: message.subject.as_str().to_owned(),
                 payload: message.payload.clone(),
             };
@@ -287,4 +301,9 @@ impl Reader {
             }
         }
     }
+}
+
+/// Nanoseconds since 1970.
+fn nanos(at: DateTime) -> i64 {
+    i64::try_from(at.unix_timestamp_nanos()).unwrap_or(i64::MAX)
 }

@@ -36,6 +36,8 @@ pub(in crate::sim) struct Actor {
     /// The parent's actor; none for a root.
     pub(super) supervisor: Option<ActorId>,
     pub(super) seen_ended: BTreeSet<RunId>,
+    /// The run had ended before: what is left are effects in doubt.
+    pub(super) only_doubts: bool,
 }
 
 /// What an actor is told.
@@ -209,6 +211,7 @@ impl World {
             folds: 0,
             supervisor,
             seen_ended: BTreeSet::new(),
+            only_doubts: false,
         };
         self.note(format_args!("actor {run}#{nth}, first {first}"));
         let id = actor.id(&run);
@@ -255,6 +258,7 @@ impl World {
             Message::Spoken(_, Verdict::Unknown) => {}
             Message::ChildGone(child, why) => self.child_gone(id, &child, why),
         }
+        self.stop_without_doubts(id);
         self.check_actor(id);
     }
 
@@ -264,6 +268,7 @@ impl World {
         let Some(actor) = self.host.actors.get_mut(&id.0) else {
             return;
         };
+        actor.only_doubts = actor.driver.state().ended().is_some();
         let opening = opened.map(|opened| Command::Open(opened, None));
         let give_up = actor.give_up.clone().map(|why| Command::GiveUp { why });
         let cancel = actor.cancel.take().map(Command::Cancel);
@@ -316,6 +321,7 @@ impl World {
                 Output::Drop(duty) => self.let_go(id, &duty),
                 Output::Arm(at) => self.arm(id, at),
                 Output::Refuse(refusal) => self.note(format_args!("refused command: {refusal}")),
+                Output::Ended if self.is_for_doubts(id) => {}
                 Output::Ended => return self.stop_actor(&id.0, "it ended"),
                 Output::Stop { why } => return self.fold_again(id, &why),
             }

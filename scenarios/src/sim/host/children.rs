@@ -73,15 +73,17 @@ impl World {
     }
 
     /// How a child ended, as its chain says; none while it has not.
-    fn child_end(&self, child: &RunId) -> Option<ChildEnd> {
+    fn child_end(&mut self, child: &RunId) -> Option<ChildEnd> {
         let (ended, commit) = self.laws.end_of(child)?;
+        let (ended, commit) = (ended.clone(), commit);
+        self.hand_over_doubts(child);
         Some(ChildEnd {
             child: child.clone(),
             end: Some(ChildEndFacts {
                 reason: ended.reason,
-                class: ended.class.clone(),
-                answer: ended.answer.clone(),
-                usage: ended.usage.clone(),
+                class: ended.class,
+                answer: ended.answer,
+                usage: ended.usage,
                 commit,
                 answer_valid: Ok(()),
             }),
@@ -95,7 +97,12 @@ impl World {
             return;
         };
         actor.seen_ended.insert(child.clone());
-        if !actor.driver.in_hand().contains_key(&duty) || self.host.actors.contains_key(child) {
+        let is_awaited = actor.driver.in_hand().contains_key(&duty);
+        let is_replaced = || {
+            let living = self.host.actors.get(child);
+            living.is_some_and(|living| living.supervisor.as_ref() == Some(id))
+        };
+        if !is_awaited || is_replaced() {
             return;
         }
         let command = match self.child_end(child) {

@@ -9,7 +9,7 @@ use coppice_store::{
 use crate::sim::{
     agenda::Ticket,
     step::Step,
-    stream::Message,
+    stream::StoredMessage,
     world::{MS, World},
 };
 
@@ -91,8 +91,9 @@ impl World {
             }
             Output::Compare(seq) => {
                 let found = self.server.stream.get(seq);
-                let found =
-                    found.map(|found| wire::message_digest(Some(found.lane), &found.payload));
+                let found = found.map(|StoredMessage { at, message }| {
+                    wire::message_digest(Some(message.lane), *at, &message.payload)
+                });
                 let agrees = found.is_some() && found == self.log.message_digest(seq);
                 self.answer(Input::Compared { seq, agrees });
             }
@@ -200,7 +201,7 @@ impl World {
     }
 
     /// The consumer brings a message.
-    pub(in crate::sim) fn brought(&mut self, number: u64, seq: u64, message: Message) {
+    pub(in crate::sim) fn brought(&mut self, number: u64, seq: u64, message: StoredMessage) {
         let current = self.server.consumer.as_ref().map(|known| known.number);
         if !self.host.up || current != Some(number) {
             return;

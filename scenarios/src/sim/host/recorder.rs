@@ -4,11 +4,11 @@ use std::collections::{BTreeSet, VecDeque};
 
 use coppice_store::log::StreamPosition;
 
-use crate::sim::{log::Batch, step::Step, stream::Message, world::World};
+use crate::sim::{log::Batch, step::Step, stream::StoredMessage, world::World};
 
 /// The state of the recorder.
 pub(super) struct Recorder {
-    arrivals: VecDeque<(u64, i64, Message)>,
+    arrivals: VecDeque<(u64, i64, StoredMessage)>,
     batch: Option<(u64, Batch)>,
     read: u64,
 }
@@ -43,7 +43,7 @@ impl Recorder {
 }
 
 impl World {
-    pub(super) fn arrived(&mut self, seq: u64, created: i64, message: Message) {
+    pub(super) fn arrived(&mut self, seq: u64, created: i64, message: StoredMessage) {
         let recorder = &mut self.host.recorder;
         let idle = recorder.is_idle();
         recorder.arrivals.push_back((seq, created, message));

@@ -63,7 +63,7 @@ impl World {
     /// A root's actor is gone: the log says whether its run had ended.
     pub(super) fn root_gone(&mut self, run: &RunId, why: &str) {
         if self.laws.has_ended(run) {
-            return;
+            return self.hand_over_doubts(run);
         }
         let now = self.now();
         let root = self.host.roots.entry(run.clone()).or_default();
