@@ -10,6 +10,7 @@ mod damaged;
 mod doubts;
 mod faults;
 mod gateway;
+mod golden;
 mod host;
 mod killed;
 mod looking;
