@@ -31,6 +31,13 @@ fn usual_desk() -> PathBuf {
     DESK.into()
 }
 
+/// Writes a file as a whole or not at all: on a full disk the old one stays.
+fn whole(path: &Path, text: &[u8]) -> std::io::Result<()> {
+    let fresh = path.with_extension("new");
+    fs::write(&fresh, text)?;
+    fs::rename(&fresh, path)
+}
+
 impl Memo {
     /// What is remembered, if anything usable is.
     pub fn read(data: &Path) -> Option<Self> {
@@ -42,7 +49,7 @@ impl Memo {
     pub fn write(&self, data: &Path) {
         let written = serde_json::to_vec_pretty(self)
             .map_err(std::io::Error::other)
-            .and_then(|text| fs::write(data.join(FILE), text));
+            .and_then(|text| whole(&data.join(FILE), &text));
         if let Err(error) = written {
             tracing::warn!(%error, "{FILE} cannot be written");
         }

@@ -49,17 +49,13 @@ impl LogDisk {
     /// of a thread of its own that moves what is in memory to the disk, which needs space too.
     pub fn fault(&self, error: &fjall::Error) -> Fatal {
         let follows = matches!(error, fjall::Error::Poisoned);
-        if log::is_disk_full(error) || (follows && is_short(&self.disk, FLUSH_BYTES)) {
+        if log::is_disk_full(error) || (follows && room::is_short(&self.disk, FLUSH_BYTES)) {
             return Fatal::DiskFull;
         }
         Fatal::LogWrite {
             said: error.to_string(),
         }
     }
-}
-
-fn is_short(disk: &std::path::Path, bytes: u64) -> bool {
-    room::free_bytes(disk).is_ok_and(|free| free < bytes)
 }
 
 /// What there is to be seen of the server.
@@ -132,7 +128,7 @@ impl Health {
             };
             let seen = Seen {
                 stuck_for: self.stuck_for(down),
-                disk_is_full: is_short(&server.disk, DISK_BYTES_LEAST),
+                disk_is_full: room::is_short(&server.disk, DISK_BYTES_LEAST),
                 restarts,
             };
             match step(seen) {

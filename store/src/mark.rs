@@ -87,7 +87,8 @@ pub(crate) fn write(path: &Path, total: &Total) -> io::Result<()> {
         total: *total,
         check: check(total),
     };
-    let fresh = path.with_extension("new");
+    // Not `log.new`, where a log is made.
+    let fresh = path.with_extension("mark.new");
     let mut file = File::create(&fresh)?;
     file.write_all(&serde_json::to_vec(&written)?)?;
     file.sync_data()?;
@@ -170,6 +171,17 @@ mod tests {
         let back = all.iter().rev().fold(Digest::ZERO, add);
         assert_eq!(there, back);
         assert_eq!(plus(&Digest([255; 32]), &Digest([255; 32])).0[31], 254);
+    }
+
+    #[test]
+    fn a_mark_that_was_not_written_whole_is_in_nobodys_way() {
+        let place = tempfile::tempdir().expect("a directory");
+        let path = place.path().join("log.mark");
+        // Its place is taken, so that it fails as on a full disk, and leaves what it left there.
+        fs::create_dir(place.path().join("log.mark.new")).expect("made");
+        assert!(write(&path, &Total::default()).is_err());
+        assert!(!place.path().join("log.new").exists());
+        assert_eq!(read(&path), None);
     }
 
     #[test]

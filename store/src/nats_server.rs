@@ -43,6 +43,16 @@ pub enum ServerError {
         #[source]
         source: std::io::Error,
     },
+    /// It does not run, and its disk is full.
+    #[error(
+        "nats-server ({server}) does not come up, and the disk of {directory} is full: make space and start again"
+    )]
+    DiskFull {
+        /// Which program.
+        server: std::path::PathBuf,
+        /// Where it stores.
+        directory: std::path::PathBuf,
+    },
     /// It runs and does not answer.
     #[error(
         "nats-server ({server}) does not answer within {} s of its start: {said}", SERVER_START_WAIT.as_secs()

@@ -72,6 +72,11 @@ pub fn free_bytes(path: &Path) -> io::Result<u64> {
     Ok(found.f_bavail.saturating_mul(found.f_frsize))
 }
 
+/// Whether the system says that fewer bytes than these may still be written there.
+pub fn is_short(path: &Path, bytes: u64) -> bool {
+    free_bytes(path).is_ok_and(|free| free < bytes)
+}
+
 /// The disks that are looked at.
 pub(crate) fn on_disks(disks: &[PathBuf], reserve: Reserve) -> Storage {
     for disk in disks {

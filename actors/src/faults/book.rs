@@ -54,6 +54,8 @@ pub(super) struct Book {
     file: File,
     notes: Vec<Note>,
     appended: usize,
+    /// The last line may not be whole.
+    is_torn: bool,
 }
 
 impl Book {
@@ -85,6 +87,7 @@ impl Book {
             file,
             notes,
             appended,
+            is_torn: false,
         };
         // Ends an unfinished line, so that the next one stands alone.
         book.file.write_all(b"\n")?;
@@ -122,8 +125,13 @@ impl Book {
     fn write(&mut self, line: &Line) -> Result<(), BookError> {
         let mut text = serde_json::to_vec(line).unwrap_or_default();
         text.push(b'\n');
-        self.file
-            .write_all(&text)
+        if self.is_torn {
+            // Ends the line that a full disk cut off.
+            text.insert(0, b'\n');
+        }
+        let written = self.file.write_all(&text);
+        self.is_torn = written.is_err();
+        written
             .and_then(|()| self.file.sync_data())
             .map_err(|source| BookError {
                 path: self.path.clone(),

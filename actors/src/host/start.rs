@@ -128,7 +128,9 @@ fn admit(services: &Services) -> Result<(), ApiError> {
         return Err(ApiError::new(Code::LogUnavailable, message));
     }
     if let Storage::Low { why } = services.store.storage() {
-        let message = format!("there is too little room for a new tree: {why}");
+        let message = format!(
+            "storage_low: there is too little room for a new tree; make space and ask again: {why}"
+        );
         return Err(ApiError::new(Code::StorageLow, message));
     }
     if services.awake.count() >= AWAKE_MAX {

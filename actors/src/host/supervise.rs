@@ -205,8 +205,9 @@ fn needs_space(heard: Heard, data: &Path) -> bool {
 /// Whether there is hardly any space on one of the disks that hold the log, the stream and what lies beside them.
 fn is_full(data: &Path) -> bool {
     let disks = [data.to_owned(), data.join("log"), data.join("nats")];
-    let full = |disk: &PathBuf| room::free_bytes(disk).is_ok_and(|free| free < DISK_BYTES_LEAST);
-    disks.iter().any(full)
+    disks
+        .iter()
+        .any(|disk| room::is_short(disk, DISK_BYTES_LEAST))
 }
 
 async fn space(data: &Path) {

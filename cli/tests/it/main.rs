@@ -3,9 +3,12 @@
 mod bad_input;
 mod docs;
 mod files;
+mod full_disk;
 mod keeping;
 mod living;
 mod output;
 mod scenarios;
+#[path = "../../../store/tests/it/small_disk.rs"]
+mod small_disk;
 mod subscriber;
 mod support;

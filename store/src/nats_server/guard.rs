@@ -72,7 +72,11 @@ fn guard(server: &Path, config: &Path, directory: &Path) -> io::Result<ExitCode>
         .arg(config)
         .stdin(Stdio::from(lock.try_clone()?))
         .spawn()?;
-    fs::write(&pid_file, child.id().to_string())?;
+    if let Err(error) = fs::write(&pid_file, child.id().to_string()) {
+        // On a full disk, say. Without the file nobody could end it once this guard is gone.
+        end(&mut child)?;
+        return Err(error);
+    }
     let code = loop {
         match host.recv_timeout(GUARD_TICK) {
             Err(RecvTimeoutError::Timeout) => {

@@ -25,7 +25,11 @@ use super::{
 };
 use crate::{
     clock, closing,
-    limits::{BACKOFF_FIRST, BACKOFF_LONGEST, GUARD_TICK, SERVER_PORTS_TRIED, SERVER_START_WAIT},
+    limits::{
+        BACKOFF_FIRST, BACKOFF_LONGEST, DISK_BYTES_LEAST, GUARD_TICK, SERVER_PORTS_TRIED,
+        SERVER_START_WAIT,
+    },
+    room,
     subjects::Realm,
 };
 
@@ -123,6 +127,12 @@ impl ManagedServer {
             write_secret(&config_path, text.as_bytes()).map_err(at(&config_path))?;
             match starter.start_and_wait(kept.port).await {
                 Ok(running) => break running,
+                Err(ServerError::NotUp { server, .. } | ServerError::Silent { server, .. })
+                    if room::is_short(directory, DISK_BYTES_LEAST) =>
+                {
+                    let directory = directory.to_owned();
+                    return Err(ServerError::DiskFull { server, directory });
+                }
                 // Somebody may have taken the port in between: then it has ended.
                 Err(ServerError::NotUp { .. }) if tried + 1 < SERVER_PORTS_TRIED => {
                     tried += 1;

@@ -3,7 +3,7 @@
 use std::{path::Path, process::Command};
 
 use coppice_messages::{Digest, ids::TenantId};
-use coppice_store::{BlobError, Fatal, Storage, Store, Verdict, verify};
+use coppice_store::{BlobError, Credentials, Fatal, Role, Storage, Store, Verdict, verify};
 use tokio::task::JoinHandle;
 
 use crate::{
@@ -167,6 +167,55 @@ async fn passing() {
     store.close().await;
 }
 
+/// What only waits for the stream's own bound is not mended by starting the server again.
+async fn stream_bound() {
+    let data = tempfile::tempdir().expect("a directory");
+    let mut wanted = options(data.path());
+    wanted.stream_bytes_max = 4 << 20;
+    let store = Store::open(wanted).await.expect("the store opens");
+    let server = store.nats_server_pid().await;
+    let loads = loads(&store);
+    let is_full = |store: &Store| {
+        let unstored = store.status().unstored;
+        unstored.is_some_and(|(said, _)| said.contains("maximum bytes exceeded"))
+    };
+    while !is_full(&store) {
+        tokio::task::yield_now().await;
+    }
+    low(&store).await;
+
+    let jetstream = host_of(&store).await;
+    let stream = jetstream.get_stream("COPPICE_local").await.expect("there");
+    let mut config = stream.cached_info().config.clone();
+    config.max_bytes = 64 << 20;
+    jetstream.update_stream(config).await.expect("more room");
+    store.room().again().await;
+    let before = store.status().pos;
+    while store.status().pos < before + 20 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(store.nats_server_pid().await, server);
+    let loads = closed(store, loads).await;
+    let store = open(data.path()).await;
+    goes_on(&store, loads).await;
+    store.close().await;
+}
+
+/// JetStream, as the host sees it.
+async fn host_of(store: &Store) -> async_nats::jetstream::Context {
+    let endpoint = store.endpoint(Role::Host).await;
+    let Credentials::Password { user, password } = endpoint.credentials else {
+        panic!("a private server has passwords");
+    };
+    let client = async_nats::ConnectOptions::new()
+        .user_and_password(user, password)
+        .custom_inbox_prefix(endpoint.inbox_prefix)
+        .connect(endpoint.url)
+        .await
+        .expect("it answers");
+    async_nats::jetstream::new(client)
+}
+
 /// The soft limit of the bytes that a file of this process may have. Beyond it a write fails, whatever space there is.
 fn limit_files(limit: &str) {
     let limited = Command::new("prlimit")
@@ -194,6 +243,11 @@ async fn failed_write() {
     let store = open(data.path()).await;
     goes_on(&store, loads).await;
     store.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_that_has_all_the_bytes_it_may_have_holds_everything_up_until_it_may_have_more() {
+    stream_bound().await;
 }
 
 #[test]

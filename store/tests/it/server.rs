@@ -231,3 +231,28 @@ async fn clients_find_the_same_port_and_password_after_a_restart() {
     let second = endpoint(open(data.path()).await).await;
     assert_eq!(first, second);
 }
+
+#[test]
+fn a_guard_that_cannot_note_whom_it_guards_ends_it() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let directory = directory.path();
+    // As on a full disk: the note cannot be written.
+    std::fs::create_dir_all(directory.join("nats-server.pid/taken")).expect("made");
+    let config = directory.join("nats.conf");
+    std::fs::write(&config, "listen: \"127.0.0.1:-1\"").expect("written");
+    let mut guard = Command::new(host_program())
+        .arg("nats-guard")
+        .arg(coppice_store::nats_server::find().expect("nats-server"))
+        .args([&config, directory])
+        .stdin(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("it runs");
+    // Held, or the guard would take its host for gone.
+    let host = guard.stdin.take();
+    let ended = guard.wait().expect("it ends");
+    drop(host);
+    assert_eq!(ended.code(), Some(3));
+    let lock = File::open(directory.join("store.lock")).expect("there");
+    assert!(lock.try_lock().is_ok(), "nobody uses the store");
+}
