@@ -18,12 +18,13 @@ pub use self::{
     copy::{CopyOf, CopyPage, CopyRequest},
     feed::Feed,
     request::{
-        AuditRequest, CancelRequest, EventFilter, GetRequest, ListRequest, RunStateFilter,
-        SignalRequest, StartRequest, StatusRequest, TailRequest, TreeRequest, VerifyRequest,
+        AuditRequest, CallbackRequest, CancelRequest, EventFilter, GetRequest, ListRequest,
+        RunStateFilter, SignalRequest, StartRequest, StatusRequest, TailRequest, TreeRequest,
+        VerifyRequest,
     },
     view::{
-        AuditReport, Compared, Ended, EventView, Finding, Law, ListReply, RunRow, RunView, Started,
-        StatusReport, TailPage, Told, VerifyReport,
+        AuditReport, CallOutcome, Called, Compared, Ended, EventView, Finding, Law, ListReply,
+        RunRow, RunView, Started, StatusReport, TailPage, Told, VerifyReport,
     },
 };
 
@@ -52,11 +53,13 @@ pub enum Verb {
     Signal,
     /// [`CopyRequest`] → [`CopyPage`]
     Copy,
+    /// [`CallbackRequest`] → [`Called`]
+    Callback,
 }
 
 impl Verb {
     /// Every verb.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Start,
         Self::Get,
         Self::List,
@@ -68,6 +71,7 @@ impl Verb {
         Self::Cancel,
         Self::Signal,
         Self::Copy,
+        Self::Callback,
     ];
 
     /// The word in the subject.
@@ -85,6 +89,7 @@ impl Verb {
             Self::Cancel => "cancel",
             Self::Signal => "signal",
             Self::Copy => "copy",
+            Self::Callback => "callback",
         }
     }
 }
@@ -119,6 +124,10 @@ pub enum Code {
     KeyConflict,
     /// There is no such run or tree.
     UnknownRun,
+    /// The tenant has made no write under this key.
+    UnknownOperation,
+    /// Nobody vouches for a callback: its signature is missing or wrong.
+    Unsigned,
     /// There is no such verb.
     UnknownVerb,
     /// A request or a reply does not fit into one message.
@@ -147,6 +156,8 @@ impl Code {
             Self::InvalidRelease => "invalid_release",
             Self::KeyConflict => "key_conflict",
             Self::UnknownRun => "unknown_run",
+            Self::UnknownOperation => "unknown_operation",
+            Self::Unsigned => "unsigned",
             Self::UnknownVerb => "unknown_verb",
             Self::TooLarge => "too_large",
             Self::Busy => "busy",
@@ -164,7 +175,8 @@ impl Code {
         match self {
             Self::InvalidRequest | Self::InvalidInput | Self::InvalidRelease => 400,
             Self::KeyConflict => 409,
-            Self::UnknownRun | Self::UnknownVerb => 404,
+            Self::Unsigned => 401,
+            Self::UnknownRun | Self::UnknownOperation | Self::UnknownVerb => 404,
             Self::TooLarge => 413,
             Self::Busy => 429,
             Self::LogUnreadable | Self::Blocked => 500,

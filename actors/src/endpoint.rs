@@ -34,6 +34,8 @@ pub struct Access {
 pub struct Endpoint {
     /// The NATS server.
     pub nats_url: String,
+    /// Where it takes what comes over HTTP, such as `http://127.0.0.1:7717`.
+    pub http_url: String,
     /// The realm; all subjects begin with `coppice.v1.<realm>.`.
     pub realm: String,
     /// The host.

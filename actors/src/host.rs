@@ -3,8 +3,11 @@
 //! Opening it starts every unfinished tree again; each run is claimed only when it first acts. Closing it ends the actors, records what is on its
 //! way, and says so in the host's system chain.
 
+mod address;
+mod callbacks;
 mod doubts;
 mod ending;
+mod http;
 mod options;
 mod process;
 mod roots;
@@ -13,7 +16,7 @@ mod start;
 mod supervise;
 mod tell;
 
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, sync::Arc};
 
 use coppice_kernel::Command;
 use coppice_messages::{
@@ -26,24 +29,27 @@ use coppice_messages::{
 };
 use coppice_store::{
     BusOptions, Credentials, DataDirError, Fatal, GuardCommand, InvalidRealm, OpenError,
-    OpenLogError, Options, ReadError, Realm, Role, Store, SystemEventError, clock,
+    OpenLogError, Options, ReadError, Realm, Store, SystemEventError, clock,
     log::{RowFilter, RowState},
 };
 use ractor::{Actor as _, ActorRef, SpawnErr};
 use tokio::{sync::mpsc, task::JoinHandle};
 
 pub use self::{
-    options::{BusChoice, HostOptions},
+    options::{BusChoice, HostOptions, HttpChoice},
     process::host_main,
     supervise::{HostProcess, SuperviseOptions, SupervisedEnd, supervise_host},
 };
 use crate::{
     broker::{BrokerError, BrokerOptions, ToolBroker},
-    endpoint::{Access, Endpoint, EndpointError, OPERATOR, WATCHER},
+    callback::{CallbackSecrets, SecretsError},
+    endpoint::{Endpoint, EndpointError},
     faults::{BookError, Faults},
     gateway::{GatewayOptions, ModelGateway},
     host::{
+        callbacks::Callbacks,
         doubts::DoubtsMessage,
+        http::HttpPort,
         roots::{RootSupervisor, RootsMessage, StartRoot},
     },
     inspect::Inspect,
@@ -130,6 +136,20 @@ pub enum HostError {
         /// What the client says.
         said: String,
     },
+    /// The secrets for callbacks.
+    #[error(transparent)]
+    Secrets(#[from] SecretsError),
+    /// The HTTP port.
+    #[error(
+        "the host cannot listen for callbacks on {address}: choose another address with --http"
+    )]
+    Http {
+        /// Where.
+        address: SocketAddr,
+        /// What the system says.
+        #[source]
+        source: std::io::Error,
+    },
     /// `endpoint.json`.
     #[error(transparent)]
     Endpoint(#[from] EndpointError),
@@ -160,6 +180,8 @@ impl HostError {
             | Self::Record(_)
             | Self::Supervisor(_)
             | Self::Api { .. }
+            | Self::Secrets(_)
+            | Self::Http { .. }
             | Self::Endpoint(_)
             | Self::Fatal(_) => false,
         }
@@ -206,13 +228,11 @@ impl Host {
         faults: Option<Arc<Faults>>,
     ) -> Result<Self, HostError> {
         let pid = std::process::id();
-        let started = HostStarted {
-            host: host.clone(),
-            version: VERSION.to_owned(),
-            pid,
-        };
-        let started = system::Event::HostStarted(started);
-        store.system_event(TenantId::host(), started).await?;
+        let port = HttpPort::bind(options.http).await?;
+        let secrets = CallbackSecrets::open(&options.data)?;
+        store
+            .system_event(TenantId::host(), started(&host, pid))
+            .await?;
         let schemas = Schemas::new();
         let (broker, gateway) = ports(&store, options.endpoints, &schemas)?;
         let (timers, ticking) = Timers::start();
@@ -241,24 +261,28 @@ impl Host {
         let deciding = look_when_there_is_room(services.clone());
         resume(&services, &roots)?;
         let doubts = doubts::start(&services, ended_in_doubt).await?;
+        let callbacks = Arc::new(Callbacks::new(services.clone(), roots.clone(), secrets));
         let api = serve::Api {
             services: services.clone(),
             roots: roots.clone(),
+            callbacks: callbacks.clone(),
             inspect: Inspect::with_releases(
                 services.store.log().clone(),
                 services.releases.clone(),
             ),
             started_at,
         };
+        let url = format!("http://{}", port.address);
         let mut tasks = vec![
             ticking,
             tokio::spawn(waking),
             tokio::spawn(deciding),
             doubts.hearing,
             serve::start(api).await?,
+            port.serve(callbacks),
         ];
         tasks.extend(append_faults(&services));
-        let endpoint = endpoint(&services, started_at, pid).await;
+        let endpoint = address::endpoint(&services, url, started_at, pid).await;
         endpoint.write(&options.data)?;
         tracing::info!(host = %endpoint.host, url = endpoint.nats_url, "the host is up");
         Ok(Self {
@@ -330,6 +354,14 @@ fn ports(
         broker,
         ModelGateway::new(GatewayOptions { record, schemas }),
     ))
+}
+
+fn started(host: &HostId, pid: u32) -> system::Event {
+    system::Event::HostStarted(HostStarted {
+        host: host.clone(),
+        version: VERSION.to_owned(),
+        pid,
+    })
 }
 
 /// Starts every tree that has not ended.
@@ -457,36 +489,4 @@ fn append_faults(services: &Arc<Services>) -> Option<JoinHandle<()>> {
             tracing::warn!(%error, "injected faults are noted, but not recorded");
         }
     }))
-}
-
-async fn endpoint(services: &Services, started_at: Timestamp, pid: u32) -> Endpoint {
-    let store = &services.store;
-    let operator = store.endpoint(Role::Operator).await;
-    let watcher = store.endpoint(Role::Watcher).await;
-    Endpoint {
-        nats_url: operator.url.clone(),
-        realm: operator.realm.to_string(),
-        host: services.host.clone(),
-        pid,
-        started_at,
-        roles: [
-            (OPERATOR.to_owned(), access(operator)),
-            (WATCHER.to_owned(), access(watcher)),
-        ]
-        .into(),
-    }
-}
-
-fn access(endpoint: coppice_store::Endpoint) -> Access {
-    let (user, password, credentials_file) = match endpoint.credentials {
-        Credentials::None => (None, None, None),
-        Credentials::Password { user, password } => (Some(user), Some(password), None),
-        Credentials::File(file) => (None, None, Some(file)),
-    };
-    Access {
-        user,
-        password,
-        credentials_file,
-        inbox_prefix: endpoint.inbox_prefix,
-    }
 }

@@ -4,6 +4,7 @@
 
 pub mod api;
 pub mod broker;
+pub mod callback;
 pub mod endpoint;
 pub mod faults;
 pub mod gateway;

@@ -80,3 +80,21 @@ pub const DOUBTS_CRASHES_MAX: u32 = 3;
 pub const SIGNAL_TEXT_MAX: usize = 256;
 /// Bytes of what an ending host tells its parent on its standard output; the rest is not read.
 pub const LAST_WORD_BYTES: u64 = 4 << 10;
+/// Greatest body of a callback over HTTP; a larger one is refused with status 413.
+pub const CALLBACK_BYTES_MAX: usize = 128 << 10;
+/// Callbacks that are taken in at one time; a further one is answered `busy` (status 429), and its sender tries again.
+pub const CALLBACKS_AT_ONCE: usize = 64;
+/// Refused callbacks of no run that are recorded in one [`REFUSALS_WINDOW`]; further ones are answered `busy`, and only counted.
+pub const REFUSALS_RECORDED_MAX: u32 = 600;
+/// See [`REFUSALS_RECORDED_MAX`].
+pub const REFUSALS_WINDOW: Duration = Duration::from_secs(60);
+/// How long recording a callback may take; then its sender is told `log_unavailable`, and tries again.
+pub const RECORD_WAIT: Duration = Duration::from_secs(10);
+/// Bytes of the file from which the secrets for callbacks are made.
+pub const CALLBACK_SECRET_BYTES: usize = 32;
+/// Connections to the host's HTTP port at one time; a further one waits until one ends.
+pub const HTTP_CONNECTIONS_MAX: usize = 256;
+/// Longest life of one connection to the host's HTTP port; then it is closed, so that whoever says nothing holds no place.
+pub const HTTP_CONNECTION_LONGEST: Duration = Duration::from_secs(60);
+/// The HTTP port that a host takes when it is free and nobody says another.
+pub const HTTP_PORT: u16 = 7717;

@@ -16,8 +16,8 @@ pub use self::{
         AuditArgs, EnvArgs, EventsArgs, LogCommand, LsArgs, RebuildArgs, ShowArgs, WatchArgs,
     },
     running::{
-        BusArgs, CancelArgs, FaultsArgs, HostArgs, ResumeArgs, RunArgs, SignalArgs, SubmitArgs,
-        UpArgs,
+        BusArgs, CallbackArgs, CancelArgs, FaultsArgs, HostArgs, ResumeArgs, RunArgs, SignalArgs,
+        SubmitArgs, UpArgs,
     },
     sim::{SimCommand, SimRunArgs},
 };
@@ -75,6 +75,8 @@ pub enum Command {
     Cancel(CancelArgs),
     /// Tell a run something that it waits for
     Signal(SignalArgs),
+    /// Hand over what the outside says of a write
+    Callback(CallbackArgs),
     /// How the host is
     #[command(after_help = "Examples:
   coppice status

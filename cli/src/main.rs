@@ -84,6 +84,7 @@ async fn carry_out(cli: Cli) -> Result<(), Failure> {
         Command::Resume(args) => command::host::resume(args, common).await,
         Command::Cancel(args) => command::host::cancel(args, common).await,
         Command::Signal(args) => command::host::signal(args, common).await,
+        Command::Callback(args) => command::host::callback(args, common).await,
         Command::Status => command::look::status(common).await,
         Command::Ls(args) => command::look::ls(args, common).await,
         Command::Show(args) => command::look::show(args, common).await,

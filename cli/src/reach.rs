@@ -234,6 +234,8 @@ pub fn refused(error: &ApiError) -> Failure {
         | Code::InvalidRelease
         | Code::KeyConflict
         | Code::UnknownRun
+        | Code::UnknownOperation
+        | Code::Unsigned
         | Code::UnknownVerb
         | Code::TooLarge => Failure::Input(problem),
         Code::Busy

@@ -153,4 +153,5 @@ catalogue! {
     "host.started" 1 => System(system::Event::HostStarted), system::HostStarted;
     "host.stopped" 1 => System(system::Event::HostStopped), system::HostStopped;
     "fault.injected" 1 => System(system::Event::FaultInjected), system::FaultInjected;
+    "callback.refused" 1 => System(system::Event::CallbackRefused), system::CallbackRefused;
 }

@@ -8,7 +8,7 @@ use std::{fmt, str::FromStr, sync::Arc};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::digest::{Digest, LengthPrefixed};
+use crate::digest::{Digest, InvalidDigest, LengthPrefixed};
 
 /// Greatest length of a given id, in bytes.
 pub const ID_BYTES_MAX: usize = 64;
@@ -240,6 +240,18 @@ impl EffectKey {
     #[must_use]
     pub fn hex(&self) -> String {
         self.0.hex_prefix(64)
+    }
+}
+
+/// Reads the form that is sent to the outside, and that of an event's body (`sha256:` before it).
+impl FromStr for EffectKey {
+    type Err = InvalidDigest;
+    fn from_str(given: &str) -> Result<Self, InvalidDigest> {
+        let hex = given.strip_prefix("sha256:").unwrap_or(given);
+        let digest = format!("sha256:{hex}").parse();
+        digest.map(Self).map_err(|_| InvalidDigest {
+            given: given.chars().take(100).collect(),
+        })
     }
 }
 

@@ -4,6 +4,7 @@
 //! an older one has started.
 
 mod authority;
+mod callback;
 mod child;
 mod contract;
 mod control;
@@ -42,6 +43,7 @@ pub(crate) fn parts(parts: &Parts) -> Vec<Diagnostic> {
     routes(&parts.topology, &mut faults);
     if graph::check(&parts.topology, &mut faults) {
         references::check(parts, &mut faults);
+        callback::check(parts, &mut faults);
     }
     authority::check(parts, &mut faults);
     control::check(parts, &mut faults);

@@ -262,6 +262,9 @@ pub enum Refusal {
         "the run has as many signals waiting as it may have: send again once it has taken some"
     )]
     TooManySignals,
+    /// As many callbacks are recorded as may be.
+    #[error("the run has recorded as many callbacks as it may: this one changes nothing")]
+    TooManyCallbacks,
     /// The parent never delegated this child, or it is settled.
     #[error("{0} is not a live child of this run")]
     NotAChild(RunId),

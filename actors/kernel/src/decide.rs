@@ -23,6 +23,9 @@ impl State {
         if let (Some(_), Command::Effect { key, outcome, .. }) = (self.ended(), &command) {
             return self.decide_late(*key, outcome);
         }
+        if let (Some(_), Command::Callback(received)) = (self.ended(), &command) {
+            return self.decide_callback(received.clone());
+        }
         if let Some(ended) = self.ended() {
             return Err(Refusal::AlreadyEnded(ended.reason));
         }

@@ -305,17 +305,20 @@ impl Driver {
     /// Whether this incarnation is about to do more than wait. It records its claim before, so that what a dead one had under way is settled
     /// as lost or unknown first.
     fn has_to_act(&self, turn: &Turn<'_>) -> bool {
+        let ended = self.state.ended().is_some();
+        // Evidence that comes late moves nothing, so nobody has to own the run for it.
+        let is_evidence = |command: &Command| ended && matches!(command, Command::Callback(_));
         let told = self
             .mailbox
             .iter()
-            .any(|command| !matches!(command, Command::Tick));
+            .any(|command| !matches!(command, Command::Tick) && !is_evidence(command));
         let owes = || {
             self.state
                 .owed()
                 .iter()
                 .any(|(_, obligation)| obligation.acts())
         };
-        told || (self.state.ended().is_none() && (owes() || !self.state.advance(turn).is_empty()))
+        told || (!ended && (owes() || !self.state.advance(turn).is_empty()))
     }
 
     fn advance(&mut self, gathered: &mut Gathered, turn: &Turn<'_>) {

@@ -14,6 +14,8 @@ pub const TURN_BYTES: usize = 128 * 1024;
 pub const MAILBOX: usize = 20_000;
 /// Signals that no wait has taken yet.
 pub const SIGNALS_MAX: usize = 1_000;
+/// Callbacks that one run records, repetitions included. Beyond it a repetition leaves no further trace, and a new one is refused.
+pub const CALLBACKS_MAX: u32 = 1_000;
 /// Time that what is under way has to end by itself after a cancel, at each level, in milliseconds.
 pub const CANCEL_GRACE_MS: u64 = 5_000;
 /// Time from an intent's `at` within which its first byte must leave, in milliseconds.

@@ -138,7 +138,7 @@ impl State {
     }
 
     fn evolve_node_ended(&mut self, ended: &Ended, meta: Meta, touched: &mut Vec<Duty>) {
-        self.take_signal(&ended.node);
+        self.end_wait(&ended.node, &ended.outcome);
         let fresh = NodeState {
             visit: ended.visit,
             started_at: meta.at,

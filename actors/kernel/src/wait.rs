@@ -6,16 +6,20 @@ use coppice_messages::{
     Event, Payload, Timestamp,
     event::{
         callback::{self, Absorbed, Received, Signal},
+        node::Outcome,
         timer::{self, Due, Set},
     },
     ids::{EffectKey, NodeName},
 };
-use coppice_topology::node::{Kind, WaitFor};
+use coppice_topology::{
+    node::{Kind, WaitFor},
+    plan::Progress,
+};
 use serde::Serialize;
 
 use crate::{
     command::Refusal,
-    limits::SIGNALS_MAX,
+    limits::{CALLBACKS_MAX, SIGNALS_MAX},
     state::{State, Turn},
 };
 
@@ -30,6 +34,8 @@ pub struct Waits {
     /// First callback of each operation.
     callbacks: BTreeMap<EffectKey, Payload>,
     callback_ids: BTreeSet<(EffectKey, String)>,
+    /// Callbacks that are recorded, repetitions included.
+    callbacks_recorded: u32,
 }
 
 impl Waits {
@@ -59,7 +65,7 @@ impl State {
             WaitFor::Signal(signal) => self.waits.signal(&signal.name).is_some(),
             WaitFor::Callback(callback) => self.callback_of(&callback.of).is_some(),
         };
-        if came {
+        if came || self.is_never_called(wait) {
             return vec![self.done(node, None)];
         }
         let visit = self.nodes.visit(node);
@@ -91,6 +97,14 @@ impl State {
         }
     }
 
+    /// Whether the operation was not made: its node was skipped, so nobody will ever call back about it and there is nothing to wait for.
+    fn is_never_called(&self, wait: &WaitFor) -> bool {
+        match wait {
+            WaitFor::Timer(_) | WaitFor::Signal(_) => false,
+            WaitFor::Callback(callback) => self.nodes.progress(&callback.of) == Progress::Skipped,
+        }
+    }
+
     fn callback_of(&self, call: &NodeName) -> Option<&Payload> {
         self.waits.callbacks.get(self.nodes.effect(call)?)
     }
@@ -104,21 +118,20 @@ impl State {
         }
     }
 
-    /// The end of a wait for a signal takes the oldest one of its name.
-    pub(crate) fn take_signal(&mut self, node: &NodeName) {
+    /// Whatever ended a node, its timer is over, or it would fall due for nobody. A wait for a signal that is done takes the oldest one of its
+    /// name.
+    pub(crate) fn end_wait(&mut self, node: &NodeName, outcome: &Outcome) {
+        self.waits.timers.remove(node);
         let Some(Kind::Wait(WaitFor::Signal(wanted))) = self.kind(node) else {
             return;
         };
-        let at = self
-            .waits
-            .signals
-            .iter()
-            .position(|signal| signal.name == wanted.name);
-        if let Some(at) = at {
+        let named = |signal: &Signal| signal.name == wanted.name;
+        if *outcome == Outcome::Done
+            && let Some(at) = self.waits.signals.iter().position(named)
+        {
             let signal = self.waits.signals.remove(at);
             self.waits.taken.insert(node.clone(), signal.value);
         }
-        self.waits.timers.remove(node);
     }
 
     pub(crate) fn decide_signal(&self, signal: Signal) -> Result<Vec<Event>, Refusal> {
@@ -131,28 +144,38 @@ impl State {
         Ok(vec![Event::Callback(callback::Event::Signal(signal))])
     }
 
-    /// One callback of each operation counts; every other is absorbed, and a repeated one leaves no further trace than the first repetition.
+    /// One callback of each operation counts, while the run lives; every other is absorbed. What an operation's outcome is, a callback does not
+    /// say: it is untrusted data, and a doubt is for the look-up to settle.
     pub(crate) fn decide_callback(&self, received: Received) -> Result<Vec<Event>, Refusal> {
         if self.effects.get(&received.key).is_none() {
             return Err(Refusal::NotOpen(format!("operation {:?}", received.key)));
         }
-        let Received { key, id, .. } = received.clone();
+        let Received { key, ref id, .. } = received;
         let seen = self.waits.callback_ids.contains(&(key, id.clone()));
-        let answered = self.waits.callbacks.contains_key(&key);
-        Ok(vec![Event::Callback(if seen {
-            callback::Event::Absorbed(Absorbed {
-                key,
-                id,
-                why: "the same callback came before".to_owned(),
-            })
-        } else if answered {
-            callback::Event::Absorbed(Absorbed {
-                key,
-                id,
-                why: "another callback of this operation came before".to_owned(),
-            })
+        if self.waits.callbacks_recorded >= CALLBACKS_MAX {
+            // Recorded since long; who repeats it is answered all the same.
+            return if seen {
+                Ok(Vec::new())
+            } else {
+                Err(Refusal::TooManyCallbacks)
+            };
+        }
+        let why = if seen {
+            Some("the same callback came before".to_owned())
+        } else if let Some(ended) = self.ended() {
+            Some(format!("the run had ended ({})", ended.reason))
+        } else if self.waits.callbacks.contains_key(&key) {
+            Some("another callback of this operation came before".to_owned())
         } else {
-            callback::Event::Received(received)
+            None
+        };
+        Ok(vec![Event::Callback(match why {
+            Some(why) => callback::Event::Absorbed(Absorbed {
+                key,
+                id: id.clone(),
+                why,
+            }),
+            None => callback::Event::Received(received),
         })])
     }
 
@@ -166,6 +189,7 @@ impl State {
     pub(crate) fn evolve_callback(&mut self, event: &callback::Event) {
         match event {
             callback::Event::Received(received) => {
+                self.waits.callbacks_recorded += 1;
                 self.waits
                     .callback_ids
                     .insert((received.key, received.id.clone()));
@@ -174,6 +198,7 @@ impl State {
                     .insert(received.key, received.value.clone());
             }
             callback::Event::Absorbed(absorbed) => {
+                self.waits.callbacks_recorded += 1;
                 self.waits
                     .callback_ids
                     .insert((absorbed.key, absorbed.id.clone()));

@@ -10,10 +10,10 @@ use serde::{Serialize, de::DeserializeOwned};
 use tokio::sync::Mutex;
 
 use super::{
-    ApiError, AuditReport, AuditRequest, CancelRequest, Code, CopyPage, CopyRequest, EventFilter,
-    Feed, GetRequest, ListReply, ListRequest, Refused, RunView, SignalRequest, StartRequest,
-    Started, StatusReport, StatusRequest, TailPage, TailRequest, Told, TreeRequest, Verb,
-    VerifyReport, VerifyRequest,
+    ApiError, AuditReport, AuditRequest, CallbackRequest, Called, CancelRequest, Code, CopyPage,
+    CopyRequest, EventFilter, Feed, GetRequest, ListReply, ListRequest, Refused, RunView,
+    SignalRequest, StartRequest, Started, StatusReport, StatusRequest, TailPage, TailRequest, Told,
+    TreeRequest, Verb, VerifyReport, VerifyRequest,
 };
 use crate::{
     endpoint::{Access, Endpoint, EndpointError, OPERATOR},
@@ -296,6 +296,18 @@ impl ApiClient {
         self.ask(tenant, Verb::Copy, request).await
     }
 
+    /// Hands over what the outside says of a write; back once that is recorded.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn callback(
+        &self,
+        tenant: &TenantId,
+        request: &CallbackRequest,
+    ) -> Result<Called, ClientError> {
+        self.ask(tenant, Verb::Callback, request).await
+    }
+
     /// How the host is.
     ///
     /// # Errors
@@ -431,7 +443,8 @@ fn wait_for(verb: Verb) -> std::time::Duration {
         | Verb::Tail
         | Verb::Status
         | Verb::Cancel
-        | Verb::Signal => ANSWER_WAIT,
+        | Verb::Signal
+        | Verb::Callback => ANSWER_WAIT,
     }
 }
 

@@ -137,6 +137,19 @@ pub struct SignalRequest {
     pub value: Value,
 }
 
+/// Something that the outside says of a write of the tenant. The same id again changes nothing and is answered as the first time.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CallbackRequest {
+    /// The operation's idempotency key, as the tool was told it: 64 hexadecimal digits.
+    pub key: String,
+    /// The callback's own id.
+    pub id: String,
+    /// What it says.
+    #[serde(default)]
+    pub value: Value,
+}
+
 /// The ownership tree.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -296,3 +296,25 @@ pub struct Told {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<Reason>,
 }
+
+/// What became of a callback. The same callback again has the same answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Called {
+    /// The run that made the operation.
+    pub run: RunId,
+    /// Whether it counts.
+    pub outcome: CallOutcome,
+    /// Of one that changes nothing: why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}
+
+/// Whether a callback counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CallOutcome {
+    /// It is the first of its operation.
+    Received,
+    /// It changes nothing, and is recorded.
+    Absorbed,
+}

@@ -1,6 +1,6 @@
 //! How a host is started. Plain data, so that a parent process can hand it to the host that it starts.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf};
 
 use coppice_messages::{Bytes, Millis};
 use coppice_store::limits::DISK_BYTES_RESERVED;
@@ -33,6 +33,19 @@ pub enum BusChoice {
     },
 }
 
+/// Where a host listens for what comes over HTTP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HttpChoice {
+    /// A free port of this machine alone: for hosts that live as long as a run.
+    #[default]
+    Free,
+    /// The usual port of this machine alone, else a free one.
+    Usual,
+    /// This address, or the host does not start.
+    At(SocketAddr),
+}
+
 /// How a host is started.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -42,6 +55,9 @@ pub struct HostOptions {
     /// Which NATS server.
     #[serde(default)]
     pub bus: BusChoice,
+    /// Where it listens for callbacks.
+    #[serde(default)]
+    pub http: HttpChoice,
     /// Base URLs that tools name in braces: `desk` for `{desk}/tickets`.
     #[serde(default)]
     pub endpoints: BTreeMap<String, String>,
@@ -84,6 +100,7 @@ impl HostOptions {
         Self {
             data: data.into(),
             bus: BusChoice::Private,
+            http: HttpChoice::Free,
             endpoints: BTreeMap::new(),
             faults: Vec::new(),
             allow_faults: false,

@@ -16,7 +16,7 @@ use ractor::ActorRef;
 use serde::{Serialize, de::DeserializeOwned};
 use tokio::{sync::oneshot, task::JoinHandle};
 
-use super::{HostError, VERSION, roots::RootsMessage, start, tell};
+use super::{HostError, VERSION, callbacks::Callbacks, roots::RootsMessage, start, tell};
 use crate::{
     api::{
         ApiError, Code, Compared, Finding, Law, Refused, StatusReport, StatusRequest, Verb,
@@ -39,6 +39,7 @@ const INBOX: &str = "_INBOX";
 pub(super) struct Api {
     pub services: Arc<Services>,
     pub roots: ActorRef<RootsMessage>,
+    pub callbacks: Arc<Callbacks>,
     pub inspect: Inspect,
     pub started_at: Timestamp,
 }
@@ -133,6 +134,7 @@ impl Api {
                 };
                 json(&tell.signal(read(payload)?).await?)
             }
+            Verb::Callback => json(&self.callbacks.take(tenant, read(payload)?).await?),
             Verb::Get => self.look(tenant, payload, Inspect::get).await,
             Verb::List => self.look(tenant, payload, Inspect::list).await,
             Verb::Tree => self.look(tenant, payload, Inspect::tree).await,

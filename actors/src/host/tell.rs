@@ -106,7 +106,8 @@ impl Tell<'_> {
         Err(ApiError::new(Code::Busy, message))
     }
 
-    async fn wake(&self, key: &Key) {
+    /// Sees to it that the run has an actor, or is about to.
+    pub async fn wake(&self, key: &Key) {
         if let Wake::Root(root) = self.services.wake(key).await {
             // A supervisor that is gone ends the host; the next one is asked again.
             let _ = self.roots.cast(RootsMessage::Woken(root));
@@ -114,7 +115,7 @@ impl Tell<'_> {
     }
 
     /// Whether the run's actor has decided about it, and recorded what came of that.
-    async fn say(&self, key: &Key, command: &Command) -> bool {
+    pub async fn say(&self, key: &Key, command: &Command) -> bool {
         let Some(actor) = self.services.awake.get(key) else {
             return false;
         };
@@ -137,7 +138,8 @@ impl Tell<'_> {
     }
 }
 
-fn short(what: &str, text: &str) -> Result<(), ApiError> {
+/// Refuses a text that is empty or too long.
+pub(super) fn short(what: &str, text: &str) -> Result<(), ApiError> {
     if !text.is_empty() && text.len() <= SIGNAL_TEXT_MAX {
         return Ok(());
     }

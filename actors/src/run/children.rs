@@ -343,7 +343,7 @@ fn child_end(
     }))
 }
 
-/// The end of a run, and the hash of the commit that holds it: the last one, or behind it is only what was found out later about its doubts.
+/// The end of a run, and the hash of the commit that holds it: the last one, or behind it is only what came late.
 fn end_of(
     log: &LogReader,
     tenant: &TenantId,

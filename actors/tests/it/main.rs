@@ -6,6 +6,7 @@
 )]
 
 mod broker;
+mod callbacks;
 mod damaged;
 mod doubts;
 mod faults;

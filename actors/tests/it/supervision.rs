@@ -298,7 +298,7 @@ async fn a_second_host_on_the_same_directory_is_refused_and_not_started_again() 
     host.stop().await;
 }
 
-fn supervised(mut options: HostOptions) -> HostProcess {
+pub fn supervised(mut options: HostOptions) -> HostProcess {
     options.stop_with_stdin = true;
     supervise_host(SuperviseOptions {
         program: host_program(),

@@ -88,6 +88,12 @@ impl World {
         self.held.lock().unwrap().tickets.len()
     }
 
+    /// The keys under which tickets were made.
+    pub fn keys(&self) -> Vec<String> {
+        let held = self.held.lock().unwrap();
+        held.tickets.iter().map(|(key, _)| key.clone()).collect()
+    }
+
     /// The first line of each request that came.
     pub fn requests(&self) -> Vec<String> {
         self.held.lock().unwrap().requests.clone()

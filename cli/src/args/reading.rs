@@ -115,7 +115,8 @@ pub struct EventsArgs {
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "Examples:
   eval \"$(coppice env)\"
-  coppice env --nats-context > ~/.config/nats/context/coppice.json")]
+  coppice env --nats-context > ~/.config/nats/context/coppice.json
+  eval \"$(coppice env --callbacks)\"        for whoever calls back over HTTP")]
 pub struct EnvArgs {
     /// Print a context for the nats CLI instead
     #[arg(long)]
@@ -123,6 +124,12 @@ pub struct EnvArgs {
     /// Connect as operator, who may start trees, instead of as watcher
     #[arg(long)]
     pub operator: bool,
+    /// Print where callbacks go and the secret that signs them, instead
+    #[arg(long, conflicts_with_all = ["nats_context", "operator"])]
+    pub callbacks: bool,
+    /// Whose callbacks
+    #[arg(long, value_name = "NAME", requires = "callbacks")]
+    pub tenant: Option<TenantId>,
 }
 
 /// `coppice log`

@@ -1,6 +1,6 @@
 //! Commands that start something.
 
-use std::path::PathBuf;
+use std::{net::SocketAddr, path::PathBuf};
 
 use clap::Args;
 use coppice_actors::faults::Fault;
@@ -73,11 +73,15 @@ pub struct FaultsArgs {
 #[command(after_help = "Examples:
   coppice up --with-desk
   coppice up --endpoint desk=https://staging.example.org --data /var/lib/coppice
-  coppice up --with-desk --disk-reserve 32MiB      on a small disk")]
+  coppice up --with-desk --disk-reserve 32MiB      on a small disk
+  coppice up --http 10.0.0.5:7717           callbacks from other machines")]
 pub struct UpArgs {
     /// A base URL that tools name in braces; may be given many times
     #[arg(long = "endpoint", value_name = "NAME=URL", value_parser = endpoint)]
     pub endpoints: Vec<(String, String)>,
+    /// Where to listen for callbacks [default: 127.0.0.1:7717, else a free port there]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub http: Option<SocketAddr>,
     /// Also start the desk of the scenarios, as {desk}
     #[arg(long)]
     pub with_desk: bool,
@@ -161,6 +165,27 @@ pub struct SignalArgs {
     #[arg(long)]
     pub id: Option<String>,
     /// Whose run it is
+    #[arg(long, value_name = "NAME")]
+    pub tenant: Option<TenantId>,
+}
+
+/// `coppice callback`
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "Examples:
+  coppice callback 9f86d081…b0f00a08 --id delivery-17 --value '{\"status\": \"shipped\"}'
+  coppice events --kind 'callback.*'      what became of each
+
+The same id again changes nothing and is answered as the first time. An outside system sends the same over HTTP, signed: see coppice env --callbacks.")]
+pub struct CallbackArgs {
+    /// The operation's idempotency key, as its tool was told it: 64 hexadecimal digits
+    pub key: String,
+    /// Its own id: the same callback twice is one
+    #[arg(long)]
+    pub id: String,
+    /// What it says, as JSON
+    #[arg(long, value_name = "JSON", default_value = "null")]
+    pub value: String,
+    /// Whose operation it is
     #[arg(long, value_name = "NAME")]
     pub tenant: Option<TenantId>,
 }

@@ -15,7 +15,7 @@ use coppice_scenarios::{
 pub use self::{
     resume::resume,
     submit::submit,
-    tell::{cancel, signal},
+    tell::{callback, cancel, signal},
     up::up,
 };
 use crate::{

@@ -279,6 +279,11 @@ fn every_command_of_the_page_on_keeping_does_what_is_shown() {
 }
 
 #[test]
+fn every_command_of_the_page_on_callbacks_does_what_is_shown() {
+    follow(include_str!("../../../docs/callbacks.md"), 4);
+}
+
+#[test]
 fn a_line_with_gaps_is_shown_by_each_line_that_fills_them() {
     assert!(shows("a  b", "a b"));
     assert!(shows("tree … of …", "tree x of 3"));

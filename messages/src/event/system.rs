@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ids::{HostId, RunId},
+    ids::{EffectKey, HostId, RunId, TenantId},
     units::Timestamp,
 };
 
@@ -16,6 +16,8 @@ pub enum Event {
     HostStopped(HostStopped),
     /// A fault was injected on purpose.
     FaultInjected(FaultInjected),
+    /// A callback that belongs to no run was refused.
+    CallbackRefused(CallbackRefused),
 }
 
 /// A host process opened its data directory.
@@ -46,4 +48,32 @@ pub struct FaultInjected {
     pub run: Option<RunId>,
     /// When it was noted, before it struck.
     pub noted_at: Timestamp,
+}
+
+/// A callback that belongs to no run was refused: unsigned, about an operation that the tenant does not have, not usable.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallbackRefused {
+    /// The tenant whom it was for.
+    pub tenant: TenantId,
+    /// The key that it names, as far as it can be read; nobody vouches for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<EffectKey>,
+    /// The id that it gives itself, as far as it can be read; nobody vouches for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// The code of the answer, such as `unsigned`.
+    pub code: String,
+    /// Why, in one sentence.
+    pub why: String,
+    /// How many further ones were turned away before it without a record of their own, because too many came at one time.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unrecorded: u64,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes fields by reference"
+)]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }

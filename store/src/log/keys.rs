@@ -4,7 +4,7 @@
 use coppice_messages::ids::{EffectKey, RunId, TenantId};
 use fjall::{Keyspace, OwnedWriteBatch as WriteBatch};
 
-use super::{ReadError, key};
+use super::{LogReader, ReadError, key};
 
 fn of(tenant: &TenantId, effect: &EffectKey) -> Vec<u8> {
     let mut bytes = key::of_tenant(tenant);
@@ -36,4 +36,18 @@ pub(crate) fn get(
         .and_then(|text| text.parse().ok());
     run.map(Some)
         .ok_or_else(|| ReadError::unreadable("the holder of a key"))
+}
+
+impl LogReader {
+    /// The run that made a tenant's write under an idempotency key: of several the one that holds it.
+    ///
+    /// # Errors
+    /// [`ReadError`].
+    pub fn holder(
+        &self,
+        tenant: &TenantId,
+        effect: &EffectKey,
+    ) -> Result<Option<RunId>, ReadError> {
+        get(&self.tables.keys, tenant, effect)
+    }
 }

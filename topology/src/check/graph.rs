@@ -8,7 +8,7 @@ use super::listed;
 use crate::{
     document::Topology,
     load::{Diagnostic, Loaded, suggestion},
-    node::{Branch, Join, Kind, Loop, Node, WaitFor},
+    node::{Branch, Join, Kind, Loop, Node},
 };
 
 /// The children that an agent node delegates fill the slot `<node>-<call>`: the name leaves room for the number.
@@ -92,7 +92,6 @@ fn bodies(topology: &Loaded<Topology>, faults: &mut Vec<Diagnostic>) {
             }
             Ok(Kind::Branch(branch)) => targets(topology, name, branch, faults),
             Ok(Kind::Loop(again)) => round(topology, name, again, faults),
-            Ok(Kind::Wait(WaitFor::Callback(_))) => called(topology, name, faults),
             Ok(Kind::Call(_) | Kind::Agent(_) | Kind::Join(_) | Kind::Wait(_) | Kind::End(_)) => {}
         }
     }
@@ -154,17 +153,6 @@ fn round(topology: &Loaded<Topology>, name: &NodeName, again: &Loop, faults: &mu
         let message = "at_most is 0: the loop would fail before its first round ends";
         faults.push(topology.at_value(&["nodes", name.as_str(), "loop", "at_most"], message));
     }
-}
-
-/// A run that waits for what nobody can bring is a defect: no way leads a callback to a run yet.
-fn called(topology: &Loaded<Topology>, name: &NodeName, faults: &mut Vec<Diagnostic>) {
-    let message = "no callback can reach a run: it would wait until its deadline";
-    let help = "wait for a signal instead: wait: { signal: { name: … } }, sent with coppice signal";
-    faults.push(
-        topology
-            .at_key(&["nodes", name.as_str(), "wait", "callback"], message)
-            .help(help),
-    );
 }
 
 fn fan_out(

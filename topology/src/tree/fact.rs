@@ -269,6 +269,10 @@ fn system_fact(event: &system::Event) -> String {
         }
         system::Event::HostStopped(stopped) => stopped.host.to_string(),
         system::Event::FaultInjected(fault) => fault.address.clone(),
+        system::Event::CallbackRefused(refused) => format!(
+            "a callback for {} is refused ({}): {}",
+            refused.tenant, refused.code, refused.why
+        ),
     }
 }
 

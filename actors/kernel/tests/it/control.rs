@@ -1,18 +1,10 @@
-//! Branches, loops, signals and callbacks.
-
-use std::sync::Arc;
+//! Branches, loops and signals.
 
 use coppice_kernel::Command;
 use coppice_messages::{
-    Millis, Payload, Value,
-    event::{
-        callback::{Received, Signal},
-        run::Reason,
-    },
-    ids::NodeName,
+    Payload, Value,
+    event::{callback::Signal, run::Reason},
 };
-
-use coppice_topology::node::{WaitFor, WaitForCallback};
 
 use crate::world::{Weather, World, input, plan_of};
 
@@ -146,78 +138,6 @@ fn a_signal_that_does_not_come_in_time_ends_the_run_timed_out() {
         (ended.reason, ended.class.as_deref()),
         (Reason::TimedOut, Some("wait_timeout"))
     );
-}
-
-const FILED: &str = "
-  file: { call: { tool: create_ticket, arguments: { title: T, body: {}, request_id: r } } }
-  last: { after: [file], wait: { signal: { name: never, timeout: 5m } } }
-";
-
-/// A tree that waits for the callback about its ticket. No file can say that yet, as nothing brings callbacks to a run.
-fn waiting_for_a_callback() -> World {
-    let mut world = world(FILED, 1, Weather::default());
-    let plan = Arc::make_mut(&mut world.plan);
-    let last: NodeName = "last".parse().expect("an id");
-    let of = "file".parse().expect("an id");
-    let wait = WaitFor::Callback(WaitForCallback {
-        of,
-        timeout: Some(Millis(300_000)),
-    });
-    plan.root.nodes.get_mut(&last).expect("the node").wait = Some(wait);
-    world
-}
-
-#[test]
-fn a_callback_counts_once_and_its_repetitions_are_absorbed() {
-    let mut world = waiting_for_a_callback();
-    world.prepare();
-    while world.desk.is_empty() {
-        world.step();
-    }
-    let (root, key) = (
-        world.root.clone(),
-        *world.desk.keys().next().expect("a write"),
-    );
-    let callback = |id: &str| {
-        Command::Callback(Received {
-            key,
-            id: id.to_owned(),
-            value: Payload::Inline(Value::Bool(true)),
-        })
-    };
-    for id in ["cb-1", "cb-1", "cb-2", "cb-1"] {
-        world.tell(&root, callback(id));
-    }
-    assert_eq!(world.run_on().reason, Reason::Succeeded);
-    assert_eq!(
-        (
-            world.count("callback.received"),
-            world.count("callback.absorbed")
-        ),
-        (1, 3)
-    );
-    assert_eq!(world.desk.values().sum::<u32>(), 1);
-}
-
-#[test]
-fn a_callback_of_an_operation_that_the_run_never_made_is_refused() {
-    let mut world = waiting_for_a_callback();
-    world.prepare();
-    let root = world.root.clone();
-    let key = coppice_messages::ids::EffectKey(coppice_messages::Digest::ZERO);
-    world.step();
-    world.tell(
-        &root,
-        Command::Callback(Received {
-            key,
-            id: "x".to_owned(),
-            value: Payload::Inline(Value::Null),
-        }),
-    );
-    while world.refusals.is_empty() && world.ended().is_none() {
-        world.step();
-    }
-    assert_eq!(world.refusals.len(), 1, "{:?}", world.refusals);
 }
 
 /// Two nodes that want the operation of one business key at the same time.

@@ -2,7 +2,7 @@
 
 use coppice_actors::{
     api::{ApiClient, Ended, ListRequest, RunStateFilter},
-    host::HostOptions,
+    host::{HostOptions, HttpChoice},
 };
 use coppice_messages::ids::{RunId, TenantId};
 use coppice_scenarios::runner::Hosted;
@@ -39,6 +39,8 @@ pub async fn resume(args: &ResumeArgs, common: &Common) -> Result<(), Failure> {
     let (endpoints, desk) = endpoints(&program, &data, &args.endpoints, None).await?;
     let mut options = HostOptions::new(&data);
     options.endpoints = endpoints;
+    // A tree that goes on may wait for a callback.
+    options.http = HttpChoice::Usual;
     let host = Hosted::start(&program, options);
     let waited = async {
         let client = host.client().await.map_err(|error| host_failed(&error))?;

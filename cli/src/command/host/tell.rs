@@ -1,12 +1,12 @@
-//! `coppice cancel`, `coppice signal`: telling a run something through the host that is up.
+//! `coppice cancel`, `coppice signal`, `coppice callback`: telling a run something through the host that is up.
 
-use coppice_actors::api::{CancelRequest, SignalRequest, Told};
+use coppice_actors::api::{CallOutcome, CallbackRequest, CancelRequest, SignalRequest, Told};
 use coppice_messages::{Value, ids::TenantId};
 use coppice_store::clock;
 
 use super::submit::{host, principal};
 use crate::{
-    args::{CancelArgs, Common, SignalArgs},
+    args::{CallbackArgs, CancelArgs, Common, SignalArgs},
     failure::{Failure, Problem},
     out,
     reach::failed,
@@ -41,10 +41,7 @@ pub async fn cancel(args: &CancelArgs, common: &Common) -> Result<(), Failure> {
 
 /// `coppice signal`
 pub async fn signal(args: &SignalArgs, common: &Common) -> Result<(), Failure> {
-    let value = Value::parse(args.value.as_bytes()).map_err(|error| {
-        let cause = Problem::of(&error);
-        Failure::input(format!("--value is not usable JSON: {}", cause.message))
-    })?;
+    let value = value(&args.value)?;
     let client = host(common.data.as_deref()).await?;
     let tenant = args.tenant.clone().unwrap_or_else(TenantId::default_tenant);
     let id = args
@@ -59,6 +56,37 @@ pub async fn signal(args: &SignalArgs, common: &Common) -> Result<(), Failure> {
     };
     let told = client.signal(&tenant, &request).await.map_err(failed)?;
     answer(&told, common, "has the signal")
+}
+
+/// `coppice callback`
+pub async fn callback(args: &CallbackArgs, common: &Common) -> Result<(), Failure> {
+    let value = value(&args.value)?;
+    let client = host(common.data.as_deref()).await?;
+    let tenant = args.tenant.clone().unwrap_or_else(TenantId::default_tenant);
+    let request = CallbackRequest {
+        key: args.key.clone(),
+        id: args.id.clone(),
+        value,
+    };
+    let called = client.callback(&tenant, &request).await.map_err(failed)?;
+    if common.json {
+        return out::json(&called);
+    }
+    match called.outcome {
+        CallOutcome::Received => out::line(format!("{} has the callback", called.run)),
+        CallOutcome::Absorbed => out::line(format!(
+            "{}: {}; nothing is changed",
+            called.run,
+            called.why.unwrap_or_default()
+        )),
+    }
+}
+
+fn value(given: &str) -> Result<Value, Failure> {
+    Value::parse(given.as_bytes()).map_err(|error| {
+        let cause = Problem::of(&error);
+        Failure::input(format!("--value is not usable JSON: {}", cause.message))
+    })
 }
 
 fn answer(told: &Told, common: &Common, what: &str) -> Result<(), Failure> {

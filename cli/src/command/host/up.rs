@@ -1,6 +1,6 @@
 //! `coppice up`: a host until Ctrl-C, started again when it crashes.
 
-use coppice_actors::host::HostOptions;
+use coppice_actors::host::{HostOptions, HttpChoice};
 use coppice_messages::ids::TenantId;
 use coppice_scenarios::{
     desk::World,
@@ -38,6 +38,7 @@ pub async fn up(args: &UpArgs, common: &Common) -> Result<(), Failure> {
     let (endpoints, desk) = endpoints(&program, &data, &args.endpoints, wanted).await?;
     let mut options = HostOptions::new(&data);
     options.bus = bus(&args.bus);
+    options.http = args.http.map_or(HttpChoice::Usual, HttpChoice::At);
     options.endpoints = endpoints;
     if let Some(reserve) = args.disk_reserve {
         options.disk_reserve = reserve;

@@ -1,6 +1,12 @@
-//! `coppice env`: how any NATS client connects to the living host's bus.
+//! `coppice env`: how any NATS client connects to the living host's bus, and how whoever calls back over HTTP reaches it.
 
-use coppice_actors::endpoint::{Access, Endpoint, OPERATOR, WATCHER};
+use std::path::Path;
+
+use coppice_actors::{
+    callback::CallbackSecrets,
+    endpoint::{Access, Endpoint, OPERATOR, WATCHER},
+};
+use coppice_messages::ids::TenantId;
 use serde_json::json;
 
 use crate::{
@@ -20,6 +26,9 @@ pub async fn env(args: &EnvArgs, common: &Common) -> Result<(), Failure> {
         return Err(Failure::Environment(
             Problem::new(message).help("start one: coppice up"),
         ));
+    }
+    if args.callbacks {
+        return callbacks(args, common, &data, &endpoint);
     }
     let role = if args.operator { OPERATOR } else { WATCHER };
     let access = endpoint.roles.get(role).cloned().unwrap_or_default();
@@ -59,4 +68,28 @@ fn with_user(url: &str, access: &Access) -> String {
         }
         _ => url.to_owned(),
     }
+}
+
+/// Where a tenant's callbacks go, and the secret that signs them.
+fn callbacks(
+    args: &EnvArgs,
+    common: &Common,
+    data: &Path,
+    endpoint: &Endpoint,
+) -> Result<(), Failure> {
+    let tenant = args.tenant.clone().unwrap_or_else(TenantId::default_tenant);
+    let secrets = CallbackSecrets::open(data).map_err(|error| Failure::environment(&error))?;
+    let secret = secrets.of(&tenant);
+    let url = format!("{}/callbacks/{tenant}", endpoint.http_url);
+    if common.json {
+        return out::json(&json!({
+            "COPPICE_CALLBACK_URL": url,
+            "COPPICE_CALLBACK_SECRET": secret.text(),
+        }));
+    }
+    out::line(format!("export COPPICE_CALLBACK_URL='{url}'"))?;
+    out::line(format!(
+        "export COPPICE_CALLBACK_SECRET='{}'",
+        secret.text()
+    ))
 }

@@ -519,6 +519,16 @@ fn system_events() -> Vec<system::Event> {
             noted_at: at(3),
         })
     };
+    let refused = |id: Option<String>, unrecorded| {
+        system::Event::CallbackRefused(system::CallbackRefused {
+            tenant: named("tenant-1"),
+            key: id.as_ref().map(|_| key()),
+            id,
+            code: "unsigned".into(),
+            why: "its signature is not that of the tenant".into(),
+            unrecorded,
+        })
+    };
     vec![
         system::Event::HostStarted(system::HostStarted {
             host: named("host-1"),
@@ -530,5 +540,7 @@ fn system_events() -> Vec<system::Event> {
         }),
         injected(Some(named("run_85a"))),
         injected(None),
+        refused(Some("cb-1".into()), 2),
+        refused(None, 0),
     ]
 }

@@ -1,0 +1,72 @@
+//! `coppice callback`: to a run that waits, again, after its end, and about what nobody made.
+
+use serde_json::json;
+
+use crate::support::{Place, text};
+
+const TOPOLOGY: &str = r"
+topology: called-back
+version: 1
+contract: default
+result_schema: ticket_ref_v1
+input: { type: object, required: [request_id], properties: { request_id: { type: string } } }
+nodes:
+  file: { call: { tool: create_ticket, arguments: { title: T, body: {}, request_id: { from: input, at: /request_id } } } }
+  called: { after: [file], wait: { callback: { of: file, timeout: 10m } } }
+  done:
+    after: [called]
+    end:
+      reason: succeeded
+      answer: { ticket: { from: called, at: /ticket } }
+      evidence: [ { check: find_ticket, arguments: { request_id: { from: input, at: /request_id } }, expect: { eq: [ { from: check, at: /count }, 1 ] } } ]
+";
+
+const INPUT: &str = r#"{"request_id": "r-1"}"#;
+
+/// The key of the only write, once it is intended.
+fn key(place: &Place) -> String {
+    let intended = ["events", "--kind", "effect.intended", "--json"];
+    loop {
+        let said = place.run(&intended);
+        if let Some(line) = said.good().lines().next() {
+            let event: serde_json::Value = serde_json::from_str(line).expect("it is JSON");
+            return text(&event, "/body/key").to_owned();
+        }
+    }
+}
+
+#[test]
+fn a_callback_is_taken_once_and_answered_alike_and_one_about_nothing_is_bad_input() {
+    let place = Place::new();
+    place.write("called-back.yaml", TOPOLOGY);
+    let up = place.up();
+    let submit = ["submit", "called-back.yaml", "--input", INPUT, "--key", "k"];
+    let tree = place.run(&submit).good().trim().to_owned();
+    let key = key(&place);
+    let value = r#"{"ticket": "t-7"}"#;
+    let first = ["callback", &key, "--id", "cb-1", "--value", value, "--json"];
+    let received = json!({ "run": tree, "outcome": "received" });
+    for _ in 0..2 {
+        assert_eq!(place.run(&first).json(0), received);
+    }
+    let waited = [&submit[..], &["--wait"]].concat();
+    let said = place.run(&waited);
+    assert!(said.good().contains("t-7"), "{}", said.stdout);
+    let late = place.run(&["callback", &key, "--id", "cb-2"]);
+    let shown = format!("{tree}: the run had ended (succeeded); nothing is changed\n");
+    assert_eq!(late.good(), shown);
+    let nobodys = place.run(&["callback", &"0".repeat(64), "--id", "cb-3"]);
+    assert_eq!(nobodys.code, 2);
+    assert!(
+        nobodys.stderr.contains("has made no write under the key"),
+        "{}",
+        nobodys.stderr
+    );
+    let refused = place.run(&["events", "--kind", "callback.refused"]);
+    assert!(
+        refused.good().contains("unknown_operation"),
+        "{}",
+        refused.stdout
+    );
+    up.stop();
+}
