@@ -130,9 +130,7 @@ struct Real {
 impl Real {
     async fn start() -> Self {
         let directory = tempfile::tempdir().expect("a directory");
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let port = listener.local_addr().expect("an address").port();
-        drop(listener);
+        let port = free_port();
         let server = run(directory.path(), port);
         let jetstream = connect(port).await;
         let real = Self {
@@ -239,7 +237,13 @@ impl Subject for Real {
     }
 }
 
-fn run(directory: &Path, port: u16) -> Child {
+pub(crate) fn free_port() -> u16 {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    listener.local_addr().expect("an address").port()
+}
+
+/// A nats-server with its store in a directory.
+pub(crate) fn run(directory: &Path, port: u16) -> Child {
     let program = nats_server::find().expect("nats-server");
     Command::new(program)
         .args(["-a", "127.0.0.1", "-p", &port.to_string(), "-js", "-sd"])
@@ -249,7 +253,8 @@ fn run(directory: &Path, port: u16) -> Child {
         .expect("it starts")
 }
 
-async fn connect(port: u16) -> jetstream::Context {
+/// JetStream of the server that listens there, once it is there.
+pub(crate) async fn connect(port: u16) -> jetstream::Context {
     let client = async_nats::ConnectOptions::new()
         .retry_on_initial_connect()
         .reconnect_delay_callback(|_| std::time::Duration::from_millis(10))
@@ -266,7 +271,8 @@ async fn connect(port: u16) -> jetstream::Context {
     jetstream
 }
 
-fn duplicate(from: &Path, to: &Path) {
+/// Copies a directory.
+pub(crate) fn duplicate(from: &Path, to: &Path) {
     fs::create_dir_all(to).expect("made");
     for entry in fs::read_dir(from).expect("readable") {
         let entry = entry.expect("readable");
