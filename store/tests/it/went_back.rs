@@ -273,3 +273,36 @@ async fn an_empty_log_begins_with_a_trimmed_stream_and_names_the_chains_that_beg
     );
     store.close().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn equal_bytes_under_an_equal_number_do_not_hide_that_the_stream_went_back() {
+    let data = tempfile::tempdir().expect("a directory");
+    let mut server = Server::start().await;
+    let store = Store::open(server.options(data.path()))
+        .await
+        .expect("opens");
+    let mut chain = Chain::new("r1");
+    steps(&store, &mut chain, 10).await;
+    server.kill();
+    server.copy_store("js", "copy");
+    server.run().await;
+    steps(&store, &mut chain, 10).await;
+    let same = Chain::new("foreign").step();
+    let js = server.jetstream().await;
+    let position = publish(&js, &[&same]).await;
+    while store.status().stream < position {
+        store.client().flush().await.expect("a round trip");
+    }
+    store.close().await;
+    drop(store);
+    server.kill();
+    server.copy_store("copy", "js");
+    server.run().await;
+    let js = server.jetstream().await;
+    while publish(&js, &[&same]).await < position {}
+    let store = Store::open(server.options(data.path()))
+        .await
+        .expect("opens");
+    refilled(&store).await;
+    check_both(&server, store, data.path(), &[]).await;
+}
