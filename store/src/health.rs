@@ -52,8 +52,9 @@ impl LogDisk {
         if log::is_disk_full(error) || (follows && room::is_short(&self.disk, FLUSH_BYTES)) {
             return Fatal::DiskFull;
         }
+        let system = log::system_error(error).map(ToString::to_string);
         Fatal::LogWrite {
-            said: error.to_string(),
+            said: system.unwrap_or_else(|| error.to_string()),
         }
     }
 }

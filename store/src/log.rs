@@ -111,17 +111,19 @@ impl ReadError {
 
 /// Whether fjall failed because the disk is full.
 pub(crate) fn is_disk_full(error: &fjall::Error) -> bool {
+    system_error(error).is_some_and(|e| e.kind() == io::ErrorKind::StorageFull)
+}
+
+/// What the system said, where it is the system that failed.
+pub(crate) fn system_error(error: &fjall::Error) -> Option<&io::Error> {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = cause {
-        if error
-            .downcast_ref::<io::Error>()
-            .is_some_and(|e| e.kind() == io::ErrorKind::StorageFull)
-        {
-            return true;
+        if let Some(found) = error.downcast_ref() {
+            return Some(found);
         }
         cause = error.source();
     }
-    false
+    None
 }
 
 /// The key families.

@@ -129,7 +129,8 @@ impl Hosted {
     pub async fn stop(self) {
         match self.process.stop().await {
             SupervisedEnd::Stopped => {}
-            end => tracing::warn!(?end, "the host did not stop in order"),
+            // Whoever waited for it was told why.
+            end => tracing::info!(?end, "the host did not stop in order"),
         }
     }
 
