@@ -11,7 +11,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 pub use self::{
-    keeping::{BackupArgs, ExportArgs, ImportArgs, RestoreArgs},
+    keeping::{BackupArgs, ExportArgs, ImportArgs, RestoreArgs, TrimArgs},
     reading::{
         AuditArgs, EnvArgs, EventsArgs, LogCommand, LsArgs, RebuildArgs, ShowArgs, WatchArgs,
     },
@@ -92,7 +92,7 @@ pub enum Command {
     Events(EventsArgs),
     /// Print how any NATS client connects
     Env(EnvArgs),
-    /// Verify, rebuild, measure, export or import the log
+    /// Verify, rebuild, measure, export, import or trim the log
     #[command(
         subcommand,
         after_help = "Examples:

@@ -5,6 +5,7 @@
 
 pub mod cites;
 mod frame;
+mod held;
 mod import;
 mod pages;
 mod plan;
@@ -21,6 +22,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::{
     frame::{Encoder, ReadArchiveError, Reader},
+    held::{Held, held, recorded},
     import::{ImportError, Imported, import},
     pages::{Page, Pages},
     plan::{Conflict, Plan, PlanError, plan},

@@ -26,6 +26,7 @@ pub mod room;
 mod store;
 mod subjects;
 mod system_chain;
+pub mod trim;
 pub mod verify;
 pub mod wire;
 

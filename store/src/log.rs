@@ -14,6 +14,8 @@ pub(crate) mod quarantine;
 pub(crate) mod rows;
 pub(crate) mod runs;
 pub(crate) mod sleepers;
+pub(crate) mod trimmed;
+mod values;
 
 use std::{
     fs::{self, File},
@@ -24,7 +26,7 @@ use std::{
 
 use bytes::Bytes;
 use coppice_messages::{
-    Blobs, Digest, Value,
+    Digest,
     ids::{RunId, TenantId},
 };
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, KvSeparationOptions};
@@ -35,6 +37,8 @@ pub use self::{
     quarantine::Quarantined,
     rows::{Row, RowEnd, RowFilter, RowState},
     sleepers::{Sleeper, SleepersError},
+    trimmed::Tombstone,
+    values::TenantBlobs,
 };
 use crate::{
     admission::{Head, Stored},
@@ -140,6 +144,7 @@ pub(crate) struct Tables {
     pub sleepers: Keyspace,
     pub keys: Keyspace,
     pub messages: Keyspace,
+    pub tombstones: Keyspace,
     pub meta: Keyspace,
 }
 
@@ -163,7 +168,7 @@ impl Tables {
     }
 
     /// What is kept of a log: every key family but the notes of the host.
-    pub fn kept(&self) -> [(&'static str, &Keyspace); 10] {
+    pub fn kept(&self) -> [(&'static str, &Keyspace); 11] {
         [
             ("commits", &self.commits),
             ("positions", &self.positions),
@@ -174,6 +179,7 @@ impl Tables {
             ("quarantine", &self.quarantine),
             ("keys", &self.keys),
             ("messages", &self.messages),
+            ("tombstones", &self.tombstones),
             ("meta", &self.meta),
         ]
     }
@@ -199,6 +205,7 @@ impl Tables {
             sleepers: db.keyspace("sleepers", small)?,
             keys: db.keyspace("keys", small)?,
             messages: db.keyspace("messages", small)?,
+            tombstones: db.keyspace("tombstones", small)?,
             meta: db.keyspace("meta", small)?,
             db,
         })
@@ -244,6 +251,11 @@ impl Log {
     #[must_use]
     pub fn reader(&self) -> LogReader {
         self.reader.clone()
+    }
+
+    /// Closes the log, and keeps the directory that it lies in.
+    pub(crate) fn into_directory(self) -> DataDir {
+        self.directory
     }
 
     /// The directory that it lies in.
@@ -403,7 +415,7 @@ impl LogReader {
     /// # Errors
     /// [`ReadError`].
     pub fn position(&self) -> Result<u64, ReadError> {
-        positions::last(&self.tables.positions)
+        trimmed::last_position(&self.tables)
     }
 
     /// How far the stream was read into this log.
@@ -452,6 +464,18 @@ impl LogReader {
         meta::total(&self.tables.meta)
     }
 
+    /// What is left of a tree that was trimmed.
+    ///
+    /// # Errors
+    /// [`ReadError`].
+    pub fn tombstone(
+        &self,
+        tenant: &TenantId,
+        root: &RunId,
+    ) -> Result<Option<Tombstone>, ReadError> {
+        trimmed::tombstone(&self.tables.tombstones, tenant, root)
+    }
+
     /// Refused commits that are kept, oldest first.
     pub fn quarantine(
         &self,
@@ -473,24 +497,5 @@ impl LogReader {
     /// [`ReadError`].
     pub fn disk_bytes(&self) -> Result<u64, ReadError> {
         Ok(self.tables.db.disk_space()?)
-    }
-}
-
-/// The blobs of one tenant, as the JSON values that they hold.
-#[derive(Clone)]
-pub struct TenantBlobs {
-    reader: LogReader,
-    tenant: TenantId,
-}
-
-impl Blobs for TenantBlobs {
-    fn value(&self, digest: &Digest) -> Option<Value> {
-        match self.reader.blob(&self.tenant, digest) {
-            Ok(found) => Value::parse(&found?).ok(),
-            Err(error) => {
-                tracing::warn!(%error, %digest, tenant = %self.tenant, "a blob cannot be read");
-                None
-            }
-        }
     }
 }

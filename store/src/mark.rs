@@ -16,7 +16,7 @@ use tokio::sync::watch;
 
 use crate::{
     clock, closing,
-    log::{LogReader, ReadError, meta::Total, positions},
+    log::{LogReader, ReadError, meta::Total},
     recorder::Progress,
 };
 
@@ -31,14 +31,16 @@ struct Written {
 }
 
 fn check(total: &Total) -> Digest {
-    Digest::of(
-        &[
-            &total.pos.to_be_bytes()[..],
-            &total.writes.to_be_bytes(),
-            &total.sum.0,
-        ]
-        .concat(),
-    )
+    let mut said = [
+        &total.pos.to_be_bytes()[..],
+        &total.writes.to_be_bytes(),
+        &total.sum.0,
+    ]
+    .concat();
+    if total.trimmed > 0 {
+        said.extend_from_slice(&total.trimmed.to_be_bytes());
+    }
+    Digest::of(&said)
 }
 
 /// A log that has less than its mark says.
@@ -97,7 +99,7 @@ pub(crate) fn write(path: &Path, total: &Total) -> io::Result<()> {
 
 /// Compares a log with its mark.
 pub(crate) fn compare(reader: &LogReader, mark: &Total) -> Result<Result<(), Shorter>, ReadError> {
-    let (found, marked) = (positions::last(&reader.tables.positions)?, mark.pos);
+    let (found, marked) = (reader.position()?, mark.pos);
     let total = reader.total()?;
     if found < marked || total.pos < marked {
         return Ok(Err(Shorter::Ends { found, marked }));
@@ -192,6 +194,7 @@ mod tests {
             pos: 7,
             writes: 9,
             sum: Digest::of(b"sum"),
+            trimmed: 3,
         };
         write(&path, &total).expect("written");
         assert_eq!(read(&path), Some(total));

@@ -22,6 +22,12 @@ impl Ranges {
         self.0.iter().map(|(first, last)| last - first + 1).sum()
     }
 
+    /// The greatest number.
+    #[must_use]
+    pub fn last(&self) -> Option<u64> {
+        self.0.last_key_value().map(|(_, last)| *last)
+    }
+
     /// Whether a number is one of them.
     #[must_use]
     pub fn contains(&self, number: u64) -> bool {
@@ -110,6 +116,7 @@ mod tests {
                     }
                 }
                 prop_assert_eq!(ranges.count(), set.len() as u64);
+                prop_assert_eq!(ranges.last(), set.last().copied());
                 for number in 0..48 {
                     prop_assert_eq!(ranges.contains(number), set.contains(&number));
                     prop_assert_eq!(ranges.next_from(number), set.range(number..).next().copied());

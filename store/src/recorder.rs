@@ -29,7 +29,7 @@ use crate::{
     log::{
         self, ReadError, StreamPosition, Tables, messages,
         meta::{self, Total},
-        positions, quarantine,
+        quarantine, trimmed,
     },
     open_effects::OpenEffects,
     publisher::Publisher,
@@ -106,7 +106,7 @@ impl Recorder {
     pub fn new(tables: Arc<Tables>, audience: Audience) -> Result<Self, ReadError> {
         let progress = Progress {
             stream: log::meta::stream(&tables.meta)?.map_or(0, |p| p.seq),
-            pos: positions::last(&tables.positions)?,
+            pos: trimmed::last_position(&tables)?,
             quarantined: quarantine::count(&tables.quarantine)?,
             batches: 0,
             total: meta::total(&tables.meta)?,

@@ -15,7 +15,7 @@ use fjall::Readable as _;
 
 pub use self::stream::{StreamFault, StreamVerified, VerifyStreamError};
 pub(crate) use self::{chains::ChainWalk, stream::compare};
-use crate::log::{LogReader, ReadError, blobs, commits, key, positions, rows, runs};
+use crate::log::{LogReader, ReadError, blobs, commits, key, positions, rows, runs, trimmed};
 
 /// What verification of the log found.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -158,18 +158,18 @@ fn chains(reader: &LogReader, found: &mut Verified) -> Result<(), ReadError> {
 
 /// Positions without a gap, each with the commit that knows it.
 fn order(reader: &LogReader, found: &mut Verified) -> Result<(), ReadError> {
+    let trimmed = trimmed::get(&reader.tables.meta)?.positions;
     let mut expected = 1;
     for entry in positions::from(&reader.tables.positions, 0) {
         let (pos, commit_key) = entry?;
-        if pos != expected {
-            found.faults.push(Fault {
-                tenant: None,
-                run: None,
-                seq: None,
-                pos: Some(expected),
-                damage: Damage::MissingPosition,
-            });
-        }
+        let missing = (expected..pos).find(|pos| !trimmed.contains(*pos));
+        found.faults.extend(missing.map(|missing| Fault {
+            tenant: None,
+            run: None,
+            seq: None,
+            pos: Some(missing),
+            damage: Damage::MissingPosition,
+        }));
         expected = pos + 1;
         let recorded = commits::at_key(&reader.tables.commits, &commit_key)?;
         if recorded.is_none_or(|r| r.pos != pos) {
@@ -184,7 +184,7 @@ fn order(reader: &LogReader, found: &mut Verified) -> Result<(), ReadError> {
         }
     }
     let recorded = reader.total()?.pos;
-    if expected <= recorded {
+    if (expected..=recorded).any(|pos| !trimmed.contains(pos)) {
         found.faults.push(Fault {
             tenant: None,
             run: None,

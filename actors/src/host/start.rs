@@ -44,6 +44,7 @@ pub(super) async fn start(
         same(services, &tenant, &run, &request)?;
         return Ok(started(true));
     }
+    forgotten(services, &tenant, &run, &request)?;
     admit(services)?;
     let plan = plan(services, &tenant, &request).await?;
     let input = input(services, &tenant, &plan, &request).await?;
@@ -109,6 +110,23 @@ fn same(
     let message = format!(
         "the key {} started {run} with {what}: use another key for another request",
         request.key
+    );
+    Err(ApiError::new(Code::KeyConflict, message))
+}
+
+/// The key of a tree that was trimmed has been used: beginning it anew would do everything twice.
+fn forgotten(
+    services: &Services,
+    tenant: &TenantId,
+    run: &RunId,
+    request: &StartRequest,
+) -> Result<(), ApiError> {
+    let Some(tombstone) = services.store.log().tombstone(tenant, run)? else {
+        return Ok(());
+    };
+    let message = format!(
+        "the key {} started {run}, which ended at {} ({}) and was trimmed at {}: its export has it; use another key for another request",
+        request.key, tombstone.ended, tombstone.reason, tombstone.trimmed
     );
     Err(ApiError::new(Code::KeyConflict, message))
 }

@@ -76,6 +76,30 @@ pub struct ImportArgs {
     pub bus: BusArgs,
 }
 
+/// `coppice log trim`
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "Examples:
+  coppice log export old.archive --ended-before 30d
+  coppice log trim --ended-before 30d --exported old.archive --dry-run
+  coppice log trim --ended-before 30d --exported old.archive
+
+A tree goes only when all its runs ended before, none of its effects is in doubt and an export has it as it is. Each of the others is named.
+No host may run on the data directory. Blobs that nothing mentions any more go too, and the stream is made anew.")]
+pub struct TrimArgs {
+    /// Trees of which every run ended before: a time, or how long ago
+    #[arg(long, value_name = "T", value_parser = when)]
+    pub ended_before: When,
+    /// An export that has them; may be given many times
+    #[arg(long, value_name = "FILE", required = true)]
+    pub exported: Vec<PathBuf>,
+    /// Only of this tenant [default: of all]
+    #[arg(long, value_name = "NAME", value_parser = tenant)]
+    pub tenant: Option<TenantId>,
+    /// Say what would go, and change nothing
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
 /// `coppice backup`
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "Examples:

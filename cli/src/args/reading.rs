@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use coppice_messages::ids::{InvalidId, RunId, TenantId, TreeId};
 
-use super::{ExportArgs, ImportArgs};
+use super::{ExportArgs, ImportArgs, TrimArgs};
 
 /// One tree of one tenant.
 #[derive(Debug, Clone, Args)]
@@ -152,6 +152,8 @@ pub enum LogCommand {
     Export(ExportArgs),
     /// Take the trees of an archive into a log
     Import(ImportArgs),
+    /// Take trees that are over and exported out of the log
+    Trim(TrimArgs),
 }
 
 /// `coppice log rebuild`

@@ -1,7 +1,8 @@
-//! `coppice log`: verify, rebuild, stats, export, import.
+//! `coppice log`: verify, rebuild, stats, export, import, trim.
 
 mod archive;
 mod export;
+mod trim;
 mod verify;
 
 use std::collections::BTreeMap;
@@ -12,6 +13,7 @@ use serde::Serialize;
 pub use self::archive::{Fresh, Progress, Source, copy};
 use self::{
     export::{export, import},
+    trim::trim,
     verify::verify,
 };
 use crate::{
@@ -28,6 +30,7 @@ pub async fn log(command: &LogCommand, common: &Common) -> Result<(), Failure> {
         LogCommand::Rebuild(args) => rebuild(args, common).await,
         LogCommand::Stats => stats(common).await,
         LogCommand::Export(args) => export(args, common).await,
+        LogCommand::Trim(args) => Box::pin(trim(args, common)).await,
         LogCommand::Import(args) => Box::pin(import(args, common)).await,
     }
 }

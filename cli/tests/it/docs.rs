@@ -275,7 +275,7 @@ fn every_command_of_the_page_on_tools_does_what_is_shown() {
 
 #[test]
 fn every_command_of_the_page_on_keeping_does_what_is_shown() {
-    follow(include_str!("../../../docs/keeping.md"), 3);
+    follow(include_str!("../../../docs/keeping.md"), 4);
 }
 
 #[test]

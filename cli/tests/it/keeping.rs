@@ -138,6 +138,89 @@ fn an_archive_that_is_not_whole_or_of_trees_that_are_not_over_is_refused_and_mak
 }
 
 #[test]
+fn a_tree_that_is_over_and_exported_is_trimmed_and_its_key_does_not_begin_it_anew() {
+    let place = Place::new();
+    let (up, tree) = at_work(&place);
+    place
+        .run(&["log", "export", "empty.archive", "--ended-before", "1d"])
+        .good();
+    place.run(&["log", "export", "all.archive"]).good();
+    let trim = [
+        "log",
+        "trim",
+        "--ended-before",
+        "0s",
+        "--exported",
+        "all.archive",
+        "--json",
+    ];
+    let refused = place.run(&trim).json(3);
+    assert!(
+        text(&refused, "/error/message").contains("a host runs on"),
+        "{refused}"
+    );
+    up.stop();
+    let without = [
+        "log",
+        "trim",
+        "--ended-before",
+        "0s",
+        "--exported",
+        "empty.archive",
+        "--json",
+    ];
+    let kept = place.run(&without).json(0);
+    assert_eq!(text(&kept, "/kept/0/why"), "no export has it");
+    let dry = place.run(&[&trim[..], &["--dry-run"]].concat()).json(0);
+    assert_eq!(text(&dry, "/trimmed/0/tree"), tree);
+    place.run(&["show", &tree]).good();
+    let trimmed = place.run(&trim).json(0);
+    assert!(
+        number(&trimmed, "/commits") > 0 && number(&trimmed, "/blobs") > 0,
+        "{trimmed}"
+    );
+    assert!(
+        verified(&place, ".coppice")
+            .pointer("/stream/equal")
+            .is_some()
+    );
+    let gone = place.run(&["show", &tree]);
+    assert_eq!(gone.code, 2, "{}", gone.stdout);
+
+    let up = place.up();
+    let again = [
+        "submit",
+        "incident-comparison",
+        "--input",
+        INPUT,
+        "--key",
+        "k-1",
+        "--json",
+    ];
+    let again = place.run(&again).json(2);
+    assert!(
+        text(&again, "/error/message").contains("was trimmed at"),
+        "{again}"
+    );
+    let other_input = INPUT.replace("r-9", "r-10");
+    let other = [
+        "submit",
+        "incident-comparison",
+        "--input",
+        &other_input,
+        "--key",
+        "k-2",
+        "--wait",
+        "--json",
+    ];
+    place.run(&other).json(0);
+    up.stop();
+    verified(&place, ".coppice");
+    place.run(&["log", "import", "all.archive"]).good();
+    assert!(place.run(&["show", &tree]).good().contains("succeeded"));
+}
+
+#[test]
 fn a_log_is_backed_up_while_its_host_runs_and_goes_on_from_the_backup() {
     let place = Place::new();
     let (up, tree) = at_work(&place);

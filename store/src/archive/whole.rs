@@ -9,7 +9,7 @@ use sha2::Digest as _;
 
 use super::{Entry, GatherError, ReadArchiveError, Reader, Record};
 use crate::{
-    log::{LogReader, ReadError, blobs, commits, key, meta::Total},
+    log::{LogReader, ReadError, blobs, commits, key, meta::Total, trimmed},
     mark,
     verify::{ChainWalk, Damage, Fault, Verified},
 };
@@ -35,6 +35,8 @@ impl WholeRecords {
                 key::last_number(&last.key()?).ok_or_else(|| ReadError::unreadable("a position"))?
             }
         };
+        let trimmed = trimmed::get(&reader.tables.meta)?.positions.last();
+        let pos = pos.max(trimmed.unwrap_or_default());
         let tables = reader
             .tables
             .kept()
@@ -192,6 +194,9 @@ impl Checker {
             "blobs" => self.blob(key, value)?,
             "meta" if key.as_ref() == b"total" => {
                 self.total = Some(rmp_serde::from_slice(value).ok()?);
+            }
+            "meta" if key.as_ref() == b"trimmed" => {
+                self.commits.add(&trimmed::read(value).ok()?.sum);
             }
             _ => {}
         }

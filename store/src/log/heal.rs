@@ -110,7 +110,9 @@ impl Healing {
     /// What is in neither log nor stream, now that the stream was read: the first and last position, as counts of commits.
     pub fn missing(&self, reader: &LogReader) -> Option<(u64, u64)> {
         let found = reader.position().unwrap_or_default();
-        (found < self.mark.pos).then_some((found + 1, self.mark.pos))
+        // What was taken out of the log is in no stream either.
+        let expected = self.mark.pos.saturating_sub(self.mark.trimmed);
+        (found < expected).then_some((found + 1, expected))
     }
 
     /// The stream does not have everything: the log that was set aside lies again where it was, so that the next start finds what this one found.

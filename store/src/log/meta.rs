@@ -22,6 +22,17 @@ pub(crate) struct Total {
     pub writes: u64,
     /// The sum of the hashes of all commits.
     pub sum: Digest,
+    /// Commits that were taken out again.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub trimmed: u64,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde asks with a reference"
+)]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// Writes the account; belongs in every batch.

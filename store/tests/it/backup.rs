@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// A backup of what the log is now.
-fn backup(log: &LogReader) -> Vec<u8> {
+pub fn backup(log: &LogReader) -> Vec<u8> {
     let records = WholeRecords::new(log).expect("readable");
     let header = Header {
         v: archive::FORMAT,
@@ -29,7 +29,7 @@ fn backup(log: &LogReader) -> Vec<u8> {
         .concat()
 }
 
-fn restore(backup: &[u8], data: &Path) -> Result<archive::Restored, RestoreError> {
+pub fn restore(backup: &[u8], data: &Path) -> Result<archive::Restored, RestoreError> {
     archive::restore(|| Reader::open(backup), data, true, |_| {})
 }
 

@@ -19,5 +19,6 @@ mod small_disk;
 mod space;
 mod stream;
 mod support;
+mod trim;
 mod verify;
 mod went_back;

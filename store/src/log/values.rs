@@ -1,0 +1,24 @@
+//! Blobs as the values that they hold.
+
+use coppice_messages::{Blobs, Digest, Value, ids::TenantId};
+
+use super::LogReader;
+
+/// The blobs of one tenant, as the JSON values that they hold.
+#[derive(Clone)]
+pub struct TenantBlobs {
+    pub(super) reader: LogReader,
+    pub(super) tenant: TenantId,
+}
+
+impl Blobs for TenantBlobs {
+    fn value(&self, digest: &Digest) -> Option<Value> {
+        match self.reader.blob(&self.tenant, digest) {
+            Ok(found) => Value::parse(&found?).ok(),
+            Err(error) => {
+                tracing::warn!(%error, %digest, tenant = %self.tenant, "a blob cannot be read");
+                None
+            }
+        }
+    }
+}
