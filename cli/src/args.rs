@@ -261,4 +261,6 @@ pub struct DeskServeArgs {
     pub dir: PathBuf,
     /// How it behaves, as JSON
     pub world: String,
+    /// The file that says where callbacks go
+    pub outside: Option<PathBuf>,
 }

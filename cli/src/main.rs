@@ -116,6 +116,7 @@ async fn serve_desk(args: &DeskServeArgs) -> Result<(), Failure> {
         dir: args.dir.clone(),
         listen: ([127, 0, 0, 1], 0).into(),
         world,
+        outside: args.outside.clone(),
     };
     desk::run_until_stdin_closes(options)
         .await

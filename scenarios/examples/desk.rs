@@ -18,6 +18,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         dir: dir.into(),
         listen: (Ipv4Addr::LOCALHOST, 0).into(),
         world,
+        outside: None,
     };
     Ok(desk::run_until_stdin_closes(options).await?)
 }

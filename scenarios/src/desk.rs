@@ -16,6 +16,7 @@ mod line;
 mod refusal;
 mod seed;
 mod store;
+mod webhooks;
 mod witness;
 mod world;
 
@@ -31,8 +32,9 @@ use axum::serve::Listener;
 use tokio::net::TcpListener;
 
 pub use store::StoreError;
-pub use witness::{RequestCount, Witness, WitnessError, witness};
-pub use world::{Behaviour, Misbehaviour, Route, World, WorldError};
+pub use webhooks::{Delivery, Outside};
+pub use witness::{RequestCount, Witness, WitnessError, tree_ended, witness};
+pub use world::{Behaviour, Misbehaviour, Route, Webhook, World, WorldError};
 
 /// Where a desk keeps its store, where it listens, and how it behaves.
 #[derive(Debug, Clone)]
@@ -43,6 +45,8 @@ pub struct Options {
     pub listen: SocketAddr,
     /// How the desk behaves.
     pub world: World,
+    /// The file that says where callbacks go, see [`Outside`]; absent: nowhere.
+    pub outside: Option<PathBuf>,
 }
 
 /// Why a desk did not start, or stopped.
@@ -96,7 +100,9 @@ pub async fn serve(
     };
     let listener = TcpListener::bind(options.listen).await.map_err(refused)?;
     let address = Listener::local_addr(&listener).map_err(refused)?;
-    let desk = Arc::new(http::Desk::new(store, options.world));
+    let sender = webhooks::Sender::new(options.outside);
+    let desk = Arc::new(http::Desk::new(store, options.world, sender));
+    desk.go_on_delivering().await;
     let service =
         http::router(Arc::clone(&desk)).into_make_service_with_connect_info::<line::Line>();
     ready(address);

@@ -3,13 +3,15 @@
 //!
 //! The desk hangs on a pipe of this process, as the host does; so both survive each other, and neither survives this process.
 
+mod callbacks;
 mod desk_process;
 mod follow;
 mod host_process;
+mod people;
 
 use std::{
     collections::BTreeMap,
-    future::Future,
+    future::{Future, pending},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -18,6 +20,7 @@ use coppice_actors::{
     api::{
         ApiClient, ApiError, AuditReport, ClientError, StartRequest, VerifyReport, VerifyRequest,
     },
+    callback::SecretsError,
     faults::Fault,
     host::{BusChoice, HostOptions},
 };
@@ -26,6 +29,7 @@ use coppice_store::{DataDir, DataDirError, Log, OpenLogError, ReadError, clock};
 use coppice_topology::tree::Frame;
 
 pub use self::{
+    callbacks::outside,
     desk_process::{DeskGone, DeskProcess, DeskProcessError},
     follow::follow,
     host_process::{Hosted, HostedError},
@@ -86,6 +90,9 @@ pub enum RunError {
     /// The desk is no more.
     #[error(transparent)]
     DeskGone(#[from] DeskGone),
+    /// The secrets for callbacks.
+    #[error(transparent)]
+    Secrets(#[from] SecretsError),
     /// The host.
     #[error(transparent)]
     Host(#[from] HostedError),
@@ -140,6 +147,7 @@ impl RunError {
             Self::Host(error) => error.is_bad_input(),
             Self::Client(ClientError::Refused(error)) => error.code.status() / 100 == 4,
             Self::Interrupted
+            | Self::Secrets(_)
             | Self::Desk(_)
             | Self::DeskGone(_)
             | Self::Client(_)
@@ -183,9 +191,12 @@ pub async fn run(
 ) -> Result<Report, RunError> {
     can_be_used(&options.data)?;
     watcher.phase("starting the desk");
-    let world = &options.scenario.document.world.desk;
+    let document = &options.scenario.document;
+    let world = callbacks::with_faults(&document.world.desk, &all_faults(&options));
     let directory = options.data.join(desk_of(&options.scenario, options.seed)?);
-    let desk = DeskProcess::start(&options.program, &directory, world).await?;
+    let tenant = options.tenant.as_ref().unwrap_or(&document.tenant);
+    let outside = outside(&options.data, tenant, &world)?;
+    let desk = DeskProcess::start(&options.program, &directory, &world, &outside).await?;
     let left = hosted(&options, &desk, watcher, interrupted).await;
     desk.stop().await;
     let left = left?;
@@ -224,10 +235,11 @@ async fn hosted(
     of_host.bus = options.bus.clone();
     of_host.endpoints = BTreeMap::from([("desk".to_owned(), desk.url().to_owned())]);
     of_host.faults = all_faults(options);
+    of_host.faults.retain(|fault| !fault.is_of_callbacks());
     of_host.allow_faults = true;
     let host = Hosted::start(&options.program, of_host);
     let left = tokio::select! {
-        left = with_host(options, &host, desk, watcher) => left,
+        left = Box::pin(with_host(options, &host, desk, watcher)) => left,
         // Without its witness there is no verdict, and what asks it would ask for ever.
         gone = desk.gone() => Err(gone.into()),
         () = interrupted => Err(RunError::Interrupted),
@@ -259,8 +271,13 @@ async fn with_host(
     let from = clock::mono();
     let (tree, client) = started(options, host, client, &tenant, &start).await?;
     watcher.started(&tenant, &tree);
-    let mut client = follow(host, client, &tenant, &tree, watcher).await?;
+    let mut client = tokio::select! {
+        client = follow(host, client, &tenant, &tree, watcher) => client?,
+        // Whoever has done all that the scenario says goes away.
+        error = failing(people::act(host, &tenant, &tree, &document.people)) => return Err(error),
+    };
     let latency = from.elapsed();
+    callbacks::delivered(desk.url(), &document.world.desk).await?;
     watcher.phase("verifying");
     noted(options, host, &mut client, &tenant).await?;
     let of_tree = VerifyRequest {
@@ -281,6 +298,14 @@ async fn with_host(
         tree,
         latency,
     })
+}
+
+/// The error of something beside the run, should it have one.
+async fn failing(beside: impl Future<Output = Result<(), RunError>>) -> RunError {
+    match beside.await {
+        Ok(()) => pending().await,
+        Err(error) => error,
+    }
 }
 
 /// Starts the tree; a host that dies of a fault meanwhile is asked again, with the same key.
@@ -331,7 +356,8 @@ async fn noted(
     client: &mut ApiClient,
     tenant: &TenantId,
 ) -> Result<(), RunError> {
-    let faults = all_faults(options);
+    let mut faults = all_faults(options);
+    faults.retain(|fault| !fault.is_of_callbacks());
     let from = clock::mono();
     while from.elapsed() < NOTED_WAIT {
         let ask = async |client: &ApiClient| follow::struck(client, tenant).await;

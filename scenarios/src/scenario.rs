@@ -1,6 +1,7 @@
 //! A scenario: a topology, its input, an outside world, faults, and what must hold. One YAML file, strict, with positions.
 
 mod expect;
+mod people;
 mod release;
 
 use std::{collections::BTreeMap, str::FromStr};
@@ -17,7 +18,10 @@ use coppice_topology::{
 };
 use serde::{Deserialize, Deserializer, de};
 
-pub use self::expect::{Answer, Count, DeskCount, EventKind, Expect, Rebuild};
+pub use self::{
+    expect::{Answer, Count, DeskCount, EventKind, Expect, Rebuild},
+    people::{Deed, Person, Signal},
+};
 use crate::{
     desk::World,
     library::{Source, SourceError},
@@ -50,6 +54,9 @@ pub struct Document {
     /// What goes wrong.
     #[serde(default)]
     pub faults: Vec<Fault>,
+    /// Who does something when something happens.
+    #[serde(default)]
+    pub people: Vec<Person>,
     /// What must hold at the end.
     pub expect: Expect,
     /// Fixes ids, jitter and draws, unless the command line says otherwise.

@@ -58,6 +58,10 @@ pub enum Action {
     Panic,
     /// Everything at this point stands still for this long, then goes on.
     Delay(Millis),
+    /// A callback of the outside world is delivered as often as the fault says.
+    Duplicate,
+    /// A callback of the outside world is lost on its way as often as the fault says, before it is sent again.
+    Drop,
 }
 
 impl fmt::Display for Action {
@@ -67,6 +71,8 @@ impl fmt::Display for Action {
             Self::KillActor => f.write_str("kill_actor"),
             Self::Panic => f.write_str("panic"),
             Self::Delay(span) => write!(f, "delay({span})"),
+            Self::Duplicate => f.write_str("duplicate"),
+            Self::Drop => f.write_str("drop"),
         }
     }
 }
@@ -82,10 +88,12 @@ impl FromStr for Action {
             "kill_host" => Ok(Self::KillHost),
             "kill_actor" => Ok(Self::KillActor),
             "panic" => Ok(Self::Panic),
+            "duplicate" => Ok(Self::Duplicate),
+            "drop" => Ok(Self::Drop),
             _ => delay().ok_or_else(|| {
                 InvalidFault::new(
                     text,
-                    "no such action: expected kill_host, kill_actor, panic or delay(DURATION), such as delay(500ms)",
+                    "no such action: expected kill_host, kill_actor, panic or delay(DURATION), such as delay(500ms); for callbacks duplicate, drop or delay",
                 )
             }),
         }
@@ -123,6 +131,9 @@ impl InvalidFault {
         }
     }
 }
+
+/// What stands for the kind of event in a fault of the outside world's callbacks.
+const CALLBACK: &str = "callback";
 
 const SHAPE: &str = "expected WHERE@EVENT[#n][:before|:after|:synced|:acked]=ACTION, \
                      such as 'root/research[1]@effect.landed:before=kill_host'";
@@ -271,7 +282,10 @@ impl fmt::Display for Fault {
         if self.nth != 1 {
             write!(f, "#{}", self.nth)?;
         }
-        write!(f, ":{}={}", self.when.word(), self.action)?;
+        if !self.is_of_callbacks() {
+            write!(f, ":{}", self.when.word())?;
+        }
+        write!(f, "={}", self.action)?;
         if self.times != 1 {
             write!(f, "*{}", self.times)?;
         }
@@ -303,6 +317,26 @@ impl Fault {
                     .to_owned(),
             );
         }
+        if self.nth == 0 || self.times == 0 {
+            return refuse("counts begin with 1".to_owned());
+        }
+        if self.is_of_callbacks() {
+            let whole = self.place == "*" && self.nth == 1 && self.tool.is_none();
+            let theirs = matches!(
+                self.action,
+                Action::Duplicate | Action::Drop | Action::Delay(_)
+            );
+            return if whole && theirs && self.when == When::After {
+                Ok(self)
+            } else {
+                refuse("of callbacks there is '*@callback=duplicate*3', '*@callback=drop' and '*@callback=delay(500ms)': all of them are meant".to_owned())
+            };
+        }
+        if matches!(self.action, Action::Duplicate | Action::Drop) {
+            return refuse(
+                "only a callback is duplicated or dropped: '*@callback=duplicate*3'".to_owned(),
+            );
+        }
         if !KINDS.iter().any(|(kind, _)| glob(&self.event, kind)) {
             return refuse(format!(
                 "there is no event {:?}; coppice faults SCENARIO lists those that a run offers",
@@ -322,10 +356,22 @@ impl Fault {
                     .to_owned(),
             );
         }
-        if self.nth == 0 || self.times == 0 {
-            return refuse("counts begin with 1".to_owned());
-        }
         Ok(self)
+    }
+
+    /// Every callback of the outside world, delivered so often.
+    #[must_use]
+    pub fn duplicate_callbacks(times: u32) -> Self {
+        Self {
+            times,
+            ..Self::at("*", CALLBACK, 1, When::After, Action::Duplicate)
+        }
+    }
+
+    /// Whether it befalls the callbacks of the outside world, and no host.
+    #[must_use]
+    pub fn is_of_callbacks(&self) -> bool {
+        self.event == CALLBACK
     }
 
     /// What it does.
@@ -360,7 +406,8 @@ impl Fault {
     }
 
     /// How often it strikes.
-    pub(crate) fn times(&self) -> u32 {
+    #[must_use]
+    pub fn times(&self) -> u32 {
         self.times
     }
 }

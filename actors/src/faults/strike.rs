@@ -168,8 +168,8 @@ impl Faults {
                         }
                     }
                     Action::Delay(span) => self.runtime.block_on(clock::pause(duration(span))),
-                    // Refused where the fault is read: there is no actor here that could panic.
-                    Action::Panic => {}
+                    // Refused where the fault is read: there is no actor here that could panic, and no callback.
+                    Action::Panic | Action::Duplicate | Action::Drop => {}
                 }
             }
         }

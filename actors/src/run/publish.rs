@@ -65,6 +65,8 @@ impl Incarnation {
                     std::future::pending::<()>().await;
                 }
                 Action::Panic => panic!("a panic on purpose, by an injected fault"),
+                // Refused where the fault is read: an event is no callback.
+                Action::Duplicate | Action::Drop => {}
                 Action::Delay(span) => clock::pause(crate::faults::duration(span)).await,
             }
         }

@@ -14,6 +14,9 @@ fn an_address_is_printed_as_it_is_read() {
         "root@run.ended:synced=kill_actor",
         "root/research[0]/read[1]@model.proposed#12:acked=kill_host*9",
         "root@child.delegated:before=panic",
+        "*@callback=duplicate*3",
+        "*@callback=drop",
+        "*@callback=delay(500ms)",
     ] {
         assert_eq!(parse(text).unwrap().to_string(), text);
     }
@@ -69,6 +72,11 @@ fn what_is_no_address_is_refused_with_what_would_be_one() {
         ("root@run.ended(create_ticket)=panic", "concerns no tool"),
         ("root@effect.landed:synced=panic", "no actor is at work"),
         ("root@FP1:before=panic", "say the moment themselves"),
+        ("root@callback=duplicate", "all of them are meant"),
+        ("*@callback#2=duplicate", "all of them are meant"),
+        ("*@callback:before=drop", "all of them are meant"),
+        ("*@callback=kill_host", "all of them are meant"),
+        ("*@effect.landed=duplicate", "only a callback is duplicated"),
     ] {
         let refused = parse(text).unwrap_err().to_string();
         assert!(refused.contains(said), "{text}: {refused}");

@@ -30,6 +30,7 @@ pub struct BusArgs {
   coppice run mine.yaml --json
   coppice run fan-out-join --fault 'root/research[1]@effect.landed:before=kill_host'
   coppice run crash-after-write --repeat 20
+  coppice run mine.yaml --dup-callback 3    when its desk calls back
 
 A fault is WHERE@EVENT[(TOOL)][#n][:before|:after|:synced|:acked]=ACTION, with the actions kill_host, kill_actor, panic and
 delay(500ms). `coppice faults SCENARIO` lists every address that a run offers.")]
@@ -45,6 +46,9 @@ pub struct RunArgs {
     /// A fault beside those of the scenario; may be given many times
     #[arg(long = "fault", value_name = "ADDR")]
     pub faults: Vec<Fault>,
+    /// Deliver every callback of the desk so many times, as with --fault '*@callback=duplicate*N'
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub dup_callback: Option<u32>,
     /// Remove the data of the run at the end
     #[arg(long)]
     pub discard: bool,
@@ -53,6 +57,14 @@ pub struct RunArgs {
     pub tenant: Option<TenantId>,
     #[command(flatten)]
     pub bus: BusArgs,
+}
+
+impl RunArgs {
+    /// The faults of the command line.
+    pub fn all_faults(&self) -> Vec<Fault> {
+        let duplicates = self.dup_callback.map(Fault::duplicate_callbacks);
+        self.faults.iter().cloned().chain(duplicates).collect()
+    }
 }
 
 /// `coppice faults`

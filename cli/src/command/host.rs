@@ -7,9 +7,10 @@ mod up;
 
 use std::{collections::BTreeMap, future::pending, path::Path};
 
+use coppice_messages::ids::TenantId;
 use coppice_scenarios::{
     desk::World,
-    runner::{DESK, DeskProcess, DeskProcessError, HostedError, can_be_used},
+    runner::{DESK, DeskProcess, DeskProcessError, HostedError, can_be_used, outside},
 };
 
 pub use self::{
@@ -62,7 +63,9 @@ async fn endpoints(
     if endpoints.contains_key("desk") {
         return Ok((endpoints, None));
     }
-    let desk = DeskProcess::start(program, &data.join(place), &world)
+    let tenant = Memo::read(data).map_or_else(TenantId::default_tenant, |memo| memo.tenant);
+    let outside = outside(data, &tenant, &world).map_err(|error| Failure::environment(&error))?;
+    let desk = DeskProcess::start(program, &data.join(place), &world, &outside)
         .await
         .map_err(|error| desk_failed(&error))?;
     endpoints.insert("desk".to_owned(), desk.url().to_owned());

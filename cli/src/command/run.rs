@@ -85,7 +85,7 @@ async fn once(
         seed,
         data: data.clone(),
         tenant: args.tenant.clone(),
-        faults: args.faults.clone(),
+        faults: args.all_faults(),
         bus: bus(&args.bus),
     };
     live.say(&format!(

@@ -70,3 +70,58 @@ fn a_callback_is_taken_once_and_answered_alike_and_one_about_nothing_is_bad_inpu
     );
     up.stop();
 }
+
+#[test]
+fn each_callback_three_times_late_foreign_and_unsigned_is_one_effect() {
+    let place = Place::new();
+    let report = place.run(&["run", "duplicate-callback", "--json"]).json(0);
+    assert_eq!(text(&report, "/verdict"), "held", "{report}");
+    let absorbed = place.run(&["events", "--kind", "callback.absorbed", "--json"]);
+    let late = absorbed
+        .good()
+        .lines()
+        .filter(|line| line.contains("the run had ended"));
+    assert_eq!(late.count(), 1, "{}", absorbed.stdout);
+}
+
+#[test]
+fn a_run_waits_for_a_callback_a_signal_and_a_time_over_the_death_of_its_host() {
+    let place = Place::new();
+    let said = place.run(&["run", "wait-and-signal", "--dup-callback", "2", "--json"]);
+    let report = said.json(1);
+    let checks = report
+        .pointer("/checks")
+        .and_then(|checks| checks.as_array());
+    let missed: Vec<&str> = checks
+        .expect("a list")
+        .iter()
+        .filter(|check| check.pointer("/held") == Some(&json!(false)))
+        .map(|check| text(check, "/name"))
+        .collect();
+    // The command line doubles what the scenario counts; everything else holds.
+    assert_eq!(missed, ["desk.callbacks", "events.callback.absorbed"]);
+    let report = place.run(&["run", "wait-and-signal", "--json"]).json(0);
+    assert_eq!(text(&report, "/verdict"), "held", "{report}");
+}
+
+#[test]
+fn a_scenario_whose_callback_never_comes_does_not_hold() {
+    let place = Place::new();
+    let topology = include_str!("../../../scenarios/library/topologies/called-back.yaml");
+    place.write(
+        "topologies/called-back.yaml",
+        &topology.replace("timeout: 1m", "timeout: 1s"),
+    );
+    let scenario = include_str!("../../../scenarios/library/scenarios/duplicate-callback.yaml");
+    let silent = scenario.replace("- { route: create_ticket", "- { route: close_ticket");
+    place.write("silent.yaml", &silent);
+    let said = place.run(&["run", "silent.yaml"]);
+    assert_eq!(said.code, 1, "{}", said.stderr);
+    for line in [
+        "NOT HELD  reason: timed_out (expected succeeded)",
+        "NOT HELD  events.callback.received: 0 (expected 1)",
+        "NOT HELD  fault *@callback=duplicate*3: never struck (expected struck)",
+    ] {
+        assert!(said.stdout.contains(line), "{line}: {}", said.stdout);
+    }
+}

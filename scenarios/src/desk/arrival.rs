@@ -26,6 +26,17 @@ pub(super) struct Arrival {
 }
 
 impl Arrival {
+    /// Who and under which key, for what follows once the arguments are used up.
+    pub(super) fn clone_without_arguments(&self) -> Self {
+        Self {
+            route: self.route,
+            tenant: self.tenant.clone(),
+            key: self.key.clone(),
+            digest: self.digest.clone(),
+            arguments: Ok(Value::Null),
+        }
+    }
+
     /// Reads a request; `place` is what its path or query says.
     pub(super) async fn read(
         route: Route,

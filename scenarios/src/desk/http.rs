@@ -20,6 +20,7 @@ use super::{
     line::Line,
     refusal::Refusal,
     store::Store,
+    webhooks::{self, Sender},
     witness,
     world::{Behaviour, Route, World},
 };
@@ -29,20 +30,30 @@ pub(super) struct Desk {
     /// `None` once the desk is closed. Writes take turns, so the lock costs nothing that the disk would not.
     store: Mutex<Option<Store>>,
     world: World,
+    pub(super) sender: Sender,
 }
 
 /// How a request ends that gets no good reply.
-enum Failed {
+pub(super) enum Failed {
     Refused(Refusal),
     /// The connection closes without a reply.
     Cut,
 }
 
 impl Desk {
-    pub(super) fn new(store: Store, world: World) -> Self {
+    pub(super) fn new(store: Store, world: World, sender: Sender) -> Self {
         Self {
             store: Mutex::new(Some(store)),
             world,
+            sender,
+        }
+    }
+
+    /// Delivers what an earlier life of the desk has not.
+    pub(super) async fn go_on_delivering(self: &Arc<Self>) {
+        // A store that cannot be read refuses the first request too.
+        if let Ok(left) = self.with_store(|store, _| Ok(webhooks::all(store)?)).await {
+            webhooks::deliver(self, left);
         }
     }
 
@@ -58,7 +69,7 @@ impl Desk {
     }
 
     /// Works on the store off the runtime's threads; `Cut` when there is no store any more.
-    async fn with_store<T: Send + 'static>(
+    pub(super) async fn with_store<T: Send + 'static>(
         self: &Arc<Self>,
         work: impl FnOnce(&Store, &World) -> Result<T, Refusal> + Send + 'static,
     ) -> Result<T, Failed> {
@@ -89,8 +100,17 @@ impl Desk {
         }
         pause(self.world.latency_ms).await;
         let reply = self
-            .with_store(|store, world| book::perform(store, world, arrival))
+            .with_store(|store, world| {
+                let of = arrival.clone_without_arguments();
+                let reply = book::perform(store, world, arrival)?;
+                let due = webhooks::due(store, world, &of, &reply)?;
+                Ok((reply, due))
+            })
             .await;
+        let reply = reply.map(|(reply, due)| {
+            webhooks::deliver(&self, due);
+            reply
+        });
         match behaviour {
             Some(Behaviour::Error500After) => Err(Failed::Refused(Refusal::Broken(route))),
             Some(Behaviour::DropAfter) => Err(Failed::Cut),
@@ -204,6 +224,12 @@ async fn testify(State(desk): State<Arc<Desk>>) -> Response {
     }
 }
 
+/// Whoever runs the scenario says that the tree has ended.
+async fn tree_ended(State(desk): State<Arc<Desk>>) -> Json<Value> {
+    desk.sender.tree_ended();
+    Json(json!({}))
+}
+
 /// All routes of a desk.
 pub(super) fn router(desk: Arc<Desk>) -> Router {
     let tickets = of_query(&[
@@ -233,6 +259,7 @@ pub(super) fn router(desk: Arc<Desk>) -> Router {
         .route("/refunds", refunds.merge(of_body(Route::PayRefund)))
         .route("/files/{id}", files)
         .route("/witness", get(testify))
+        .route("/tree-ended", post(tree_ended))
         .fallback(async || Refusal::NoRoute)
         .method_not_allowed_fallback(async || Refusal::NoRoute)
         .with_state(desk)

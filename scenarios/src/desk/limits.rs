@@ -22,3 +22,13 @@ pub(super) const PAUSE_MS: u64 = 10 * 60 * 1000;
 pub(super) const WITNESS_TIMEOUT: Duration = Duration::from_secs(10);
 /// Bytes of stdin read (and thrown away) at a time.
 pub(super) const STDIN_BYTES: usize = 64;
+/// How often one callback may be delivered, and how often be lost.
+pub(super) const WEBHOOK_TIMES_MAX: u32 = 100;
+/// How long one try of a callback may take.
+pub(super) const DELIVERY_TIMEOUT: Duration = Duration::from_secs(20);
+/// How long a callback is tried; then it is given up.
+pub(super) const DELIVERY_LONGEST: Duration = Duration::from_secs(120);
+/// First pause before a callback is tried again.
+pub(super) const AGAIN_FIRST: Duration = Duration::from_millis(50);
+/// Longest pause before a callback is tried again.
+pub(super) const AGAIN_LONGEST: Duration = Duration::from_secs(1);

@@ -8,6 +8,7 @@ use super::{
     arrival::{Arrival, sha256},
     limits,
     store::{Durable, Rows, Store, StoreError},
+    webhooks::{self, Delivery},
     world::Route,
 };
 
@@ -27,6 +28,8 @@ pub struct Witness {
     pub duplicates: u64,
     /// Requests that change nothing, look-ups included.
     pub reads: u64,
+    /// Every callback, and what was answered.
+    pub callbacks: Vec<Delivery>,
 }
 
 /// How often one thing was asked for, and how often it was done.
@@ -63,23 +66,39 @@ pub struct WitnessError {
 ///
 /// When the desk does not answer, or not as a desk does.
 pub async fn witness(url: &str) -> Result<Witness, WitnessError> {
-    // The client cannot be built without a provider; losing the race to install one is as good as winning it.
-    let _installed = rustls::crypto::ring::default_provider().install_default();
     let asked = async {
-        let client = reqwest::Client::builder()
-            .timeout(limits::WITNESS_TIMEOUT)
-            .no_proxy()
-            .build()?;
-        let reply = client
-            .get(format!("{}/witness", url.trim_end_matches('/')))
-            .send()
-            .await?;
-        reply.error_for_status()?.json().await
+        let reply = client()?.get(format!("{}/witness", url.trim_end_matches('/')));
+        reply.send().await?.error_for_status()?.json().await
     };
     asked.await.map_err(|source| WitnessError {
         url: url.to_owned(),
         source,
     })
+}
+
+/// Tells a running desk that the tree has ended: callbacks that wait for that are sent.
+///
+/// # Errors
+///
+/// When the desk does not answer.
+pub async fn tree_ended(url: &str) -> Result<(), WitnessError> {
+    let told = async {
+        let reply = client()?.post(format!("{}/tree-ended", url.trim_end_matches('/')));
+        reply.send().await?.error_for_status().map(drop)
+    };
+    told.await.map_err(|source| WitnessError {
+        url: url.to_owned(),
+        source,
+    })
+}
+
+fn client() -> reqwest::Result<reqwest::Client> {
+    // The client cannot be built without a provider; losing the race to install one is as good as winning it.
+    let _installed = rustls::crypto::ring::default_provider().install_default();
+    reqwest::Client::builder()
+        .timeout(limits::WITNESS_TIMEOUT)
+        .no_proxy()
+        .build()
 }
 
 const REQUESTS: &str = "request/";
@@ -155,6 +174,7 @@ pub(super) fn testimony(store: &Store) -> Result<Witness, StoreError> {
         files: store.count("file/")?,
         duplicates,
         reads,
+        callbacks: webhooks::all(store)?,
         requests,
     })
 }

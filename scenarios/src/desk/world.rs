@@ -16,6 +16,8 @@ pub struct World {
     pub lookup: bool,
     /// Pause between counting a request and carrying it out.
     pub latency_ms: u64,
+    /// Callbacks that it makes after its writes.
+    pub webhooks: Vec<Webhook>,
     /// Requests that go wrong; the first entry that fits a request decides.
     pub fail: Vec<Misbehaviour>,
 }
@@ -26,6 +28,7 @@ impl Default for World {
             dedupe: true,
             lookup: true,
             latency_ms: 0,
+            webhooks: Vec::new(),
             fail: Vec::new(),
         }
     }
@@ -41,6 +44,17 @@ pub enum WorldError {
         field: &'static str,
         /// What it says.
         asked: u64,
+    },
+    /// A webhook follows nothing, or is sent without end.
+    #[error(
+        "webhooks: {route} {why}; a webhook follows a write and is sent 1 to {} times",
+        limits::WEBHOOK_TIMES_MAX
+    )]
+    Webhook {
+        /// After what.
+        route: Route,
+        /// What is wrong with it.
+        why: &'static str,
     },
     /// A reply is too large.
     #[error(
@@ -61,6 +75,9 @@ impl World {
     /// Names the field and its bound.
     pub fn check(&self) -> Result<(), WorldError> {
         pause("latency_ms", self.latency_ms)?;
+        for webhook in &self.webhooks {
+            webhook.check()?;
+        }
         for entry in &self.fail {
             match entry.does {
                 Behaviour::SlowMs(asked) => pause("fail.do.slow_ms", asked)?,
@@ -89,6 +106,55 @@ fn pause(field: &'static str, asked: u64) -> Result<(), WorldError> {
         return Err(WorldError::Pause { field, asked });
     }
     Ok(())
+}
+
+/// A callback that follows each write of a route: `{ route: create_ticket, times: 3 }`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Webhook {
+    /// The writes meant.
+    pub route: Route,
+    /// How often the same callback is delivered.
+    #[serde(default = "once")]
+    pub times: u32,
+    /// How many of the first tries are lost on their way; the desk tries again.
+    #[serde(default)]
+    pub lost: u32,
+    /// Pause before the first try.
+    #[serde(default)]
+    pub delay_ms: u64,
+    /// Whether it is held back until the tree has ended.
+    #[serde(default)]
+    pub after_end: bool,
+    /// Whom it is sent to, instead of the tenant of the write.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
+    /// Whether it is signed.
+    #[serde(default = "yes")]
+    pub signed: bool,
+}
+
+fn once() -> u32 {
+    1
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl Webhook {
+    fn check(&self) -> Result<(), WorldError> {
+        let route = self.route;
+        let refuse = |why| Err(WorldError::Webhook { route, why });
+        if !route.writes() {
+            return refuse("only reads");
+        }
+        let most = limits::WEBHOOK_TIMES_MAX;
+        if self.times == 0 || self.times > most || self.lost > most {
+            return refuse("is sent, or lost, too seldom or too often");
+        }
+        pause("webhooks.delay_ms", self.delay_ms)
+    }
 }
 
 /// One way in which requests go wrong: `{ route: create_ticket, nth: 1, do: drop_after }`.

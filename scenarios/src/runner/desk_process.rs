@@ -1,7 +1,9 @@
 //! The desk in a process of its own.
 
 use std::{
+    fs::{DirBuilder, OpenOptions},
     io,
+    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
     process::Stdio,
 };
@@ -13,7 +15,7 @@ use tokio::{
     sync::watch,
 };
 
-use crate::desk::World;
+use crate::desk::{Outside, World};
 
 /// A running desk; it ends when this is dropped, since its standard input closes.
 pub struct DeskProcess {
@@ -46,6 +48,15 @@ pub enum DeskProcessError {
         #[source]
         source: io::Error,
     },
+    /// Where it calls back to cannot be written down for it.
+    #[error("the file {}, which tells the desk where to call back, cannot be written", path.display())]
+    Outside {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        #[source]
+        source: io::Error,
+    },
     /// It ended before it was ready.
     #[error("the desk does not start in {}: its own words stand above", dir.display())]
     NotReady {
@@ -59,6 +70,25 @@ struct Ready {
     desk: String,
 }
 
+/// The file beside a desk's store that says where callbacks go.
+fn beside(dir: &Path) -> PathBuf {
+    dir.with_extension("callbacks.json")
+}
+
+/// For the owner's eyes: it has secrets.
+fn write(file: &Path, outside: &Outside) -> io::Result<()> {
+    use io::Write as _;
+    if let Some(parent) = file.parent() {
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(parent)?;
+    }
+    let mut open = OpenOptions::new();
+    open.write(true).create(true).truncate(true).mode(0o600);
+    open.open(file)?.write_all(&serde_json::to_vec(outside)?)
+}
+
 impl DeskProcess {
     /// Starts a desk and waits until it takes requests.
     ///
@@ -68,16 +98,23 @@ impl DeskProcess {
         program: &Path,
         dir: &Path,
         world: &World,
+        outside: &Outside,
     ) -> Result<Self, DeskProcessError> {
         let spawn = |source| DeskProcessError::Spawn {
             program: program.to_owned(),
             source,
         };
         let world = serde_json::to_string(world).map_err(|error| spawn(error.into()))?;
+        let file = beside(dir);
+        write(&file, outside).map_err(|source| DeskProcessError::Outside {
+            path: file.clone(),
+            source,
+        })?;
         let mut child = Command::new(program)
             .arg("desk-serve")
             .arg(dir)
             .arg(world)
+            .arg(file)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             // A Ctrl-C in the terminal is for the runner.

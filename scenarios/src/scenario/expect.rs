@@ -56,6 +56,8 @@ pub enum DeskCount {
     Files,
     /// Requests that change nothing.
     Reads,
+    /// Callbacks that were answered.
+    Callbacks,
 }
 
 impl DeskCount {
@@ -67,6 +69,7 @@ impl DeskCount {
             Self::Refunds => "refunds",
             Self::Files => "files",
             Self::Reads => "reads",
+            Self::Callbacks => "callbacks",
         }
     }
 }

@@ -11,8 +11,9 @@ use super::{Document, ScenarioError, TopologyRef};
 use crate::library::{Shelf, Source};
 
 /// Every key of a scenario but `topology`.
-const KEYS: [&str; 10] = [
-    "scenario", "about", "input", "tenant", "labels", "world", "models", "faults", "expect", "seed",
+const KEYS: [&str; 11] = [
+    "scenario", "about", "input", "tenant", "labels", "world", "models", "faults", "people",
+    "expect", "seed",
 ];
 
 /// Finds, reads and checks the release.

@@ -1,10 +1,17 @@
 //! Each expectation of a scenario, held against what is there.
 
-use coppice_actors::{api::Compared, schema::Schemas};
+use coppice_actors::{
+    api::Compared,
+    faults::{Action, Fault},
+    schema::Schemas,
+};
 use coppice_messages::Value;
 
 use super::{Check, Evidence, Measures, seen::Seen};
-use crate::scenario::{Count, DeskCount, EventKind};
+use crate::{
+    desk::Delivery,
+    scenario::{Count, DeskCount, EventKind},
+};
 
 /// Longest text of an answer that is shown whole.
 const SHOWN_MAX: usize = 200;
@@ -79,6 +86,13 @@ fn at_the_desk(evidence: &Evidence<'_>, what: DeskCount) -> u64 {
         DeskCount::Refunds => witness.refunds,
         DeskCount::Files => witness.files,
         DeskCount::Reads => witness.reads,
+        DeskCount::Callbacks => {
+            let answers = witness
+                .callbacks
+                .iter()
+                .map(|sent| sent.answers.len() as u64);
+            answers.sum()
+        }
     }
 }
 
@@ -147,18 +161,35 @@ fn trajectory(expected: &[EventKind], root: &[String]) -> Check {
 fn struck(evidence: &Evidence<'_>, seen: &Seen, checks: &mut Vec<Check>) {
     for fault in evidence.faults {
         let address = fault.to_string();
-        let times = seen.struck.iter().filter(|struck| **struck == address);
+        let times = if fault.is_of_callbacks() {
+            befell(fault, &evidence.witness.callbacks)
+        } else {
+            let times = seen.struck.iter().filter(|struck| **struck == address);
+            times.count()
+        };
         checks.push(Check {
             name: format!("fault {address}"),
             expected: "struck".to_owned(),
-            seen: match times.count() {
+            seen: match times {
                 0 => "never struck".to_owned(),
                 1 => "struck".to_owned(),
                 more => format!("struck {more} times"),
             },
-            held: seen.struck.contains(&address),
+            held: times > 0,
         });
     }
+}
+
+/// How many callbacks a fault befell: as the desk says, which delivers them.
+fn befell(fault: &Fault, callbacks: &[Delivery]) -> usize {
+    let wanted = fault.times() as usize;
+    let struck = |sent: &&Delivery| match fault.action() {
+        Action::Duplicate => sent.answers.len() >= wanted,
+        Action::Drop => sent.lost >= fault.times() && !sent.answers.is_empty(),
+        Action::Delay(span) => sent.delay_ms >= span.0 && !sent.answers.is_empty(),
+        Action::KillHost | Action::KillActor | Action::Panic => false,
+    };
+    callbacks.iter().filter(struck).count()
 }
 
 fn rebuild(evidence: &Evidence<'_>, measures: &Measures) -> Check {

@@ -129,6 +129,7 @@ fn witness(operations: &[&str]) -> Witness {
         refunds: 0,
         files: 0,
         duplicates: 0,
+        callbacks: Vec::new(),
         reads: 0,
     }
 }

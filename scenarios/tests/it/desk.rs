@@ -4,8 +4,13 @@ mod business;
 mod memory;
 mod misbehaviour;
 mod process;
+mod webhooks;
 
-use std::{net::SocketAddr, ops::Deref, path::Path};
+use std::{
+    net::SocketAddr,
+    ops::Deref,
+    path::{Path, PathBuf},
+};
 
 use coppice_scenarios::desk::{self, DeskError, Options, Route, Witness, World};
 use reqwest::{Method, Response};
@@ -34,10 +39,16 @@ fn world(yaml: &str) -> World {
 }
 
 async fn start(dir: &Path, world: World) -> Running {
+    start_with(dir, world, None).await
+}
+
+/// One that calls back as this file says.
+async fn start_with(dir: &Path, world: World, outside: Option<PathBuf>) -> Running {
     let options = Options {
         dir: dir.to_owned(),
         listen: free(),
         world,
+        outside,
     };
     let (ready, address) = oneshot::channel();
     let (stop, stopped) = oneshot::channel();

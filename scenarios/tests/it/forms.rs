@@ -4,7 +4,7 @@ use coppice_actors::faults::Fault;
 use coppice_messages::Value;
 use coppice_scenarios::{
     library::Source,
-    scenario::{Answer, Document, Expect, Scenario, Worlds},
+    scenario::{Answer, Document, Expect, Person, Scenario, Signal, Worlds},
 };
 use coppice_topology::{load, schema::Kind, starter::Starter};
 use serde::de::DeserializeOwned;
@@ -46,6 +46,15 @@ fn the_schema_has_the_keys_that_the_reader_has() {
     assert_eq!(known_keys::<Worlds>(), schema_keys("/world/properties"));
     let desk = known_keys::<coppice_scenarios::desk::World>();
     assert_eq!(desk, schema_keys("/world/properties/desk/properties"));
+    let webhook = known_keys::<coppice_scenarios::desk::Webhook>();
+    let of_desk = "/world/properties/desk/properties/webhooks/items/properties";
+    assert_eq!(webhook, schema_keys(of_desk));
+    assert_eq!(
+        known_keys::<Person>(),
+        schema_keys("/people/items/properties")
+    );
+    let deeds = "/people/items/properties/do/properties/signal/properties";
+    assert_eq!(known_keys::<Signal>(), schema_keys(deeds));
     assert_eq!(
         known_keys::<Fault>(),
         schema_keys("/faults/items/properties")

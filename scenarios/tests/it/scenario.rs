@@ -75,7 +75,7 @@ fn a_wrong_scenario_is_refused_with_the_place_and_what_would_be_right() {
     refused(
         &GOOD.replace("incident-comparison", "nowhere"),
         "3:11",
-        "the library has incident-comparison",
+        "the library has called-back, incident-comparison",
     );
     refused(
         &with("events: { effect.landet: 1 }"),

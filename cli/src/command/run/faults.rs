@@ -22,6 +22,7 @@ pub async fn faults(args: &FaultsArgs, common: &Common) -> Result<(), Failure> {
         seed: Some(seed),
         repeat: 1,
         faults: Vec::new(),
+        dup_callback: None,
         discard: true,
         tenant: None,
         bus: BusArgs::default(),

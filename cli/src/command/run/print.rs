@@ -79,7 +79,7 @@ pub fn again(args: &RunArgs, report: &Report) -> String {
         args.scenario,
         report.seed
     );
-    for fault in &args.faults {
+    for fault in args.all_faults() {
         let _written = write!(text, " --fault '{fault}'");
     }
     if let Some(tenant) = &args.tenant {

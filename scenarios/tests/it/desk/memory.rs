@@ -113,6 +113,7 @@ async fn two_desks_do_not_share_a_directory() {
         dir: dir.path().to_owned(),
         listen: free(),
         world: World::default(),
+        outside: None,
     };
     let second = desk::serve(options, |_| {}, std::future::pending()).await;
     assert!(matches!(second, Err(DeskError::Open { .. })), "{second:?}");

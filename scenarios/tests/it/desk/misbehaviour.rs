@@ -171,6 +171,7 @@ async fn a_world_is_strict_and_bounded() {
             dir: dir.path().to_owned(),
             listen: free(),
             world: world(out_of_bounds),
+            outside: None,
         };
         let ended = desk::serve(options, |_| {}, std::future::pending()).await;
         assert!(matches!(ended, Err(DeskError::World(_))), "{ended:?}");
