@@ -401,15 +401,6 @@ impl LogReader {
         Ok(blobs::size(&self.tables.blobs, tenant, digest)?.map(|(bytes, _)| bytes))
     }
 
-    /// A tenant's blobs as values.
-    #[must_use]
-    pub fn blobs_of(&self, tenant: &TenantId) -> TenantBlobs {
-        TenantBlobs {
-            reader: self.clone(),
-            tenant: tenant.clone(),
-        }
-    }
-
     /// The last position; 0 in an empty log.
     ///
     /// # Errors

@@ -7,8 +7,8 @@ use super::LogReader;
 /// The blobs of one tenant, as the JSON values that they hold.
 #[derive(Clone)]
 pub struct TenantBlobs {
-    pub(super) reader: LogReader,
-    pub(super) tenant: TenantId,
+    reader: LogReader,
+    tenant: TenantId,
 }
 
 impl Blobs for TenantBlobs {
@@ -19,6 +19,17 @@ impl Blobs for TenantBlobs {
                 tracing::warn!(%error, %digest, tenant = %self.tenant, "a blob cannot be read");
                 None
             }
+        }
+    }
+}
+
+impl LogReader {
+    /// A tenant's blobs as values.
+    #[must_use]
+    pub fn blobs_of(&self, tenant: &TenantId) -> TenantBlobs {
+        TenantBlobs {
+            reader: self.clone(),
+            tenant: tenant.clone(),
         }
     }
 }
