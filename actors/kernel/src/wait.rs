@@ -34,8 +34,18 @@ pub struct Waits {
     /// First callback of each operation.
     callbacks: BTreeMap<EffectKey, Payload>,
     callback_ids: BTreeSet<(EffectKey, String)>,
-    /// Callbacks that are recorded, repetitions included.
+    /// Callbacks that are recorded, repetitions included. Left out of the state's hash while there is none: the state of a run without callbacks
+    /// is what it was before they were counted.
+    #[serde(skip_serializing_if = "is_zero")]
     callbacks_recorded: u32,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes fields by reference"
+)]
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 impl Waits {
