@@ -8,9 +8,11 @@
 
 mod answer;
 mod flight;
+mod in_process;
 mod lane;
 mod lookup;
 mod moment;
+mod outgoing;
 mod read;
 mod request;
 mod transport;
@@ -25,14 +27,19 @@ use coppice_messages::{
 };
 use coppice_topology::{Plan, plan::PinnedTool, tool::Tool};
 
-pub use self::read::ReadRequest;
 use self::{
     answer::{Inspected, Verdict},
     flight::{Attempt, Flights},
     lane::Lanes,
     moment::{Moment, Withheld},
-    request::Filling,
-    transport::{Fault, Transport},
+    outgoing::{Asking, Outgoing},
+    transport::Transport,
+};
+pub use self::{
+    in_process::{
+        InProcessTool, InProcessTools, MissingFunction, NoAnswer, ToolCall, ToolFailure, ToolFuture,
+    },
+    read::ReadRequest,
 };
 use crate::{
     record::{self, Record},
@@ -45,8 +52,12 @@ pub struct BrokerOptions {
     pub record: Arc<dyn Record>,
     /// Base addresses by the name that stands for them in contracts: `desk` for `{desk}`.
     pub endpoints: BTreeMap<String, String>,
+    /// Functions of the host's own program by the name that contracts give them.
+    pub tools: InProcessTools,
     /// Schemas compiled so far.
     pub schemas: Schemas,
+    /// Where the log stood when the host began: what was intended up to there was intended by a process that is gone.
+    pub begins_at: u64,
 }
 
 /// Why there is no broker.
@@ -84,7 +95,9 @@ pub struct ToolBroker {
 struct Inner {
     record: Arc<dyn Record>,
     endpoints: BTreeMap<String, String>,
+    tools: InProcessTools,
     schemas: Schemas,
+    begins_at: u64,
     transport: Transport,
     lanes: Lanes,
     flights: Flights,
@@ -99,18 +112,27 @@ impl ToolBroker {
         let BrokerOptions {
             record,
             endpoints,
+            tools,
             schemas,
+            begins_at,
         } = options;
         Ok(Self {
             inner: Arc::new(Inner {
                 record,
                 endpoints,
+                tools,
                 schemas,
+                begins_at,
                 transport: Transport::new()?,
                 lanes: Lanes::new(),
                 flights: Flights::default(),
             }),
         })
+    }
+
+    /// Whether this host has every function that a release needs.
+    pub(crate) fn check(&self, plan: &Plan) -> Result<(), MissingFunction> {
+        self.inner.tools.check(plan)
     }
 
     /// Sends an effect that is intended and open in the log; at most once, also when it is called again. The request goes on when the caller
@@ -183,17 +205,10 @@ impl ToolBroker {
         let place = self.inner.lanes.enter(tool, Some(moment.latest())).await;
         let _place = place.map_err(|full| Withheld::NotSent(full.to_string()))?;
         moment.check()?;
-        let sent = outgoing.bytes();
-        let exchanged = if tool.is_read() {
-            self.inner.transport.read(outgoing).await
-        } else {
-            self.inner.transport.write(outgoing, &moment).await
-        };
-        if let (Err(Fault::NoConnection(_)), Some(withheld)) = (&exchanged, moment.withheld()) {
-            return Err(withheld);
-        }
-        let usage = answer::usage(tool.operation, sent, &exchanged, intended);
-        let verdict = answer::judge(tool, &self.inner.schemas, exchanged, usage.clone());
+        let (verdict, usage) = self
+            .inner
+            .exchange(tool, outgoing, &moment, &intended.reserved)
+            .await;
         Ok(match verdict {
             Verdict::Not(outcome) => outcome,
             Verdict::Landed(inspected) => {
@@ -208,21 +223,20 @@ impl ToolBroker {
         })
     }
 
-    /// The request that leaves, made of what the log holds.
-    fn outgoing(&self, request: &SendRequest, tool: &Tool) -> Result<transport::Request, String> {
+    /// What leaves, made of what the log holds.
+    fn outgoing(&self, request: &SendRequest, tool: &Tool) -> Result<Outgoing, String> {
         let intended = &request.intended;
-        let record = &*self.inner.record;
-        let arguments = record::resolve(record, &request.tenant, &intended.arguments)
+        let arguments = record::resolve(&*self.inner.record, &request.tenant, &intended.arguments)
             .ok_or("the arguments of the intent are not in the log")?;
         self.checked(tool, &arguments)?;
-        let filling = Filling {
-            endpoints: &self.inner.endpoints,
+        let asking = Asking {
             tenant: &request.tenant,
+            run: &request.run,
             key: Some(intended.key),
-            trace: request.trace.as_deref(),
             arguments: &arguments,
+            trace: request.trace.as_deref(),
         };
-        request::call(tool, filling).map_err(|unsendable| unsendable.to_string())
+        self.inner.outgoing(tool, asking)
     }
 
     fn checked(&self, tool: &Tool, arguments: &Value) -> Result<(), String> {

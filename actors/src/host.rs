@@ -7,6 +7,7 @@ mod address;
 mod callbacks;
 mod doubts;
 mod ending;
+mod error;
 mod http;
 mod options;
 mod process;
@@ -16,7 +17,7 @@ mod start;
 mod supervise;
 mod tell;
 
-use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, sync::Arc};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 use coppice_kernel::Command;
 use coppice_messages::{
@@ -28,22 +29,23 @@ use coppice_messages::{
     ids::{HostId, InvalidId, TenantId},
 };
 use coppice_store::{
-    BusOptions, Credentials, DataDirError, Fatal, GuardCommand, InvalidRealm, OpenError,
-    OpenLogError, Options, ReadError, Realm, Store, SystemEventError, clock,
+    BusOptions, Credentials, DataDirError, Fatal, GuardCommand, OpenError, OpenLogError, Options,
+    ReadError, Realm, Store, clock,
     log::{RowFilter, RowState},
 };
-use ractor::{Actor as _, ActorRef, SpawnErr};
+use ractor::{Actor as _, ActorRef};
 use tokio::{sync::mpsc, task::JoinHandle};
 
 pub use self::{
+    error::HostError,
     options::{BusChoice, HostOptions, HttpChoice},
-    process::host_main,
+    process::{host_main, host_main_with_tools},
     supervise::{HostProcess, SuperviseOptions, SupervisedEnd, supervise_host},
 };
 use crate::{
-    broker::{BrokerError, BrokerOptions, ToolBroker},
-    callback::{CallbackSecrets, SecretsError},
-    endpoint::{Endpoint, EndpointError},
+    broker::{BrokerError, BrokerOptions, InProcessTools, ToolBroker},
+    callback::CallbackSecrets,
+    endpoint::Endpoint,
     faults::{BookError, Faults},
     gateway::{GatewayOptions, ModelGateway},
     host::{
@@ -75,123 +77,14 @@ pub struct Host {
     tasks: Vec<JoinHandle<()>>,
 }
 
-/// Why a host does not start. Each is a fault of the environment unless [`HostError::is_bad_input`] says that it is one of the options.
-#[derive(Debug, thiserror::Error)]
-pub enum HostError {
-    /// Faults were asked for and are not allowed.
-    #[error("faults are injected only by a host that is told so: {count} were asked for")]
-    FaultsNotAllowed {
-        /// How many.
-        count: usize,
-    },
-    /// The realm cannot be used.
-    #[error(transparent)]
-    Realm(#[from] InvalidRealm),
-    /// No id can be made for this process.
-    #[error(transparent)]
-    Id(#[from] InvalidId),
-    /// Which program this is cannot be found out.
-    #[error("the system does not say which program this is")]
-    Program(#[source] std::io::Error),
-    /// The runtime.
-    #[error("the system gives no threads or signals")]
-    Runtime(#[source] std::io::Error),
-    /// The store.
-    #[error("the store does not open")]
-    Store(
-        #[from]
-        #[source]
-        Box<OpenError>,
-    ),
-    /// The log cannot be read.
-    #[error("the log cannot be read")]
-    Log(
-        #[from]
-        #[source]
-        ReadError,
-    ),
-    /// The broker.
-    #[error(transparent)]
-    Broker(#[from] BrokerError),
-    /// The book of injected faults.
-    #[error(transparent)]
-    Faults(#[from] BookError),
-    /// The host's own facts cannot be recorded.
-    #[error("the start of the host cannot be recorded")]
-    Record(
-        #[from]
-        #[source]
-        SystemEventError,
-    ),
-    /// The supervisor of the roots, or the one of the doubts.
-    #[error("the supervisor of the runs does not start")]
-    Supervisor(
-        #[from]
-        #[source]
-        SpawnErr,
-    ),
-    /// The API.
-    #[error("the API cannot be offered: {said}")]
-    Api {
-        /// What the client says.
-        said: String,
-    },
-    /// The secrets for callbacks.
-    #[error(transparent)]
-    Secrets(#[from] SecretsError),
-    /// The HTTP port.
-    #[error(
-        "the host cannot listen for callbacks on {address}: choose another address with --http"
-    )]
-    Http {
-        /// Where.
-        address: SocketAddr,
-        /// What the system says.
-        #[source]
-        source: std::io::Error,
-    },
-    /// `endpoint.json`.
-    #[error(transparent)]
-    Endpoint(#[from] EndpointError),
-    /// The store stopped.
-    #[error("the store stopped")]
-    Fatal(#[source] Fatal),
-}
-
-impl HostError {
-    /// Whether the options are at fault and not the environment.
-    #[must_use]
-    pub fn is_bad_input(&self) -> bool {
-        match self {
-            Self::FaultsNotAllowed { .. } | Self::Realm(_) => true,
-            // The data directory belongs to another process, or to a newer build: nothing that waiting would change.
-            Self::Store(error) => matches!(
-                &**error,
-                OpenError::Log(OpenLogError::Directory(
-                    DataDirError::NewerFormat { .. } | DataDirError::UnknownFormat { .. }
-                ))
-            ),
-            Self::Id(_)
-            | Self::Program(_)
-            | Self::Runtime(_)
-            | Self::Log(_)
-            | Self::Broker(_)
-            | Self::Faults(_)
-            | Self::Record(_)
-            | Self::Supervisor(_)
-            | Self::Api { .. }
-            | Self::Secrets(_)
-            | Self::Http { .. }
-            | Self::Endpoint(_)
-            | Self::Fatal(_) => false,
-        }
-    }
-
-    /// The process's exit code: 2 for bad input, 3 for the environment.
-    #[must_use]
-    pub fn exit_code(&self) -> u8 {
-        if self.is_bad_input() { 2 } else { 3 }
-    }
+/// What a host on an open store is started with.
+struct Start {
+    options: HostOptions,
+    tools: InProcessTools,
+    host: HostId,
+    started_at: Timestamp,
+    awake: Arc<Awake>,
+    faults: Option<Arc<Faults>>,
 }
 
 impl Host {
@@ -200,6 +93,18 @@ impl Host {
     /// # Errors
     /// [`HostError`].
     pub async fn start(options: HostOptions, guard: GuardCommand) -> Result<Self, HostError> {
+        Self::start_with_tools(options, guard, InProcessTools::new()).await
+    }
+
+    /// The same, with functions of this program as tools.
+    ///
+    /// # Errors
+    /// [`HostError`].
+    pub async fn start_with_tools(
+        options: HostOptions,
+        guard: GuardCommand,
+        tools: InProcessTools,
+    ) -> Result<Self, HostError> {
         if !options.faults.is_empty() && !options.allow_faults {
             return Err(HostError::FaultsNotAllowed {
                 count: options.faults.len(),
@@ -210,7 +115,15 @@ impl Host {
         let awake = Arc::new(Awake::default());
         let faults = arm(&options, awake.clone())?;
         let store = open(&options, host.clone(), guard, faults.clone()).await?;
-        match Self::start_with(options, host, started_at, store.clone(), awake, faults).await {
+        let start = Start {
+            options,
+            tools,
+            host,
+            started_at,
+            awake,
+            faults,
+        };
+        match Self::start_on(store.clone(), start).await {
             Ok(host) => Ok(host),
             Err(error) => {
                 store.close().await;
@@ -219,14 +132,15 @@ impl Host {
         }
     }
 
-    async fn start_with(
-        options: HostOptions,
-        host: HostId,
-        started_at: Timestamp,
-        store: Store,
-        awake: Arc<Awake>,
-        faults: Option<Arc<Faults>>,
-    ) -> Result<Self, HostError> {
+    async fn start_on(store: Store, start: Start) -> Result<Self, HostError> {
+        let Start {
+            options,
+            tools,
+            host,
+            started_at,
+            awake,
+            faults,
+        } = start;
         let pid = std::process::id();
         let port = HttpPort::bind(options.http).await?;
         let secrets = CallbackSecrets::open(&options.data)?;
@@ -234,7 +148,7 @@ impl Host {
             .system_event(TenantId::host(), started(&host, pid))
             .await?;
         let schemas = Schemas::new();
-        let (broker, gateway) = ports(&store, options.endpoints, &schemas)?;
+        let (broker, gateway) = ports(&store, options.endpoints, tools, &schemas)?;
         let (timers, ticking) = Timers::start();
         let (due, whose_time_has_come) = mpsc::unbounded_channel();
         let (in_doubt, ended_in_doubt) = mpsc::unbounded_channel();
@@ -341,13 +255,17 @@ impl Host {
 fn ports(
     store: &Store,
     endpoints: BTreeMap<String, String>,
+    tools: InProcessTools,
     schemas: &Schemas,
 ) -> Result<(ToolBroker, ModelGateway), BrokerError> {
     let record: Arc<dyn crate::record::Record> = Arc::new(store.clone());
     let broker = ToolBroker::new(BrokerOptions {
         record: record.clone(),
         endpoints,
+        tools,
         schemas: schemas.clone(),
+        // The start of this host is recorded, and none of its actors has started.
+        begins_at: store.status().pos,
     })?;
     let schemas = schemas.clone();
     Ok((

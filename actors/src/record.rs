@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 use coppice_messages::{
-    Digest, Payload, Value,
+    Commit, Digest, Event, Payload, Value,
+    event::effect,
     ids::{EffectKey, RunId, TenantId},
 };
 use coppice_store::{BlobError, OpenEffect, Store, clock};
@@ -17,6 +18,15 @@ pub trait Record: Send + Sync {
 
     /// Whether a cancel of the run or of an ancestor is recorded, and whose; unreadable counts as a refusal to send.
     fn cancelled(&self, tenant: &TenantId, run: &RunId) -> Option<String>;
+
+    /// Position of the commit that recorded this attempt of an effect; none as well when it cannot be read.
+    fn intent_pos(
+        &self,
+        tenant: &TenantId,
+        run: &RunId,
+        key: &EffectKey,
+        attempt: u32,
+    ) -> Option<u64>;
 
     /// A tenant's blob; none as well when it cannot be read.
     fn blob(&self, tenant: &TenantId, digest: &Digest) -> Option<Bytes>;
@@ -39,6 +49,29 @@ impl Record for Store {
             Ok(cancelled) => cancelled.map(|run| format!("a cancel of {run} is recorded")),
             Err(error) => Some(format!("whether it is cancelled cannot be read: {error}")),
         }
+    }
+
+    fn intent_pos(
+        &self,
+        tenant: &TenantId,
+        run: &RunId,
+        key: &EffectKey,
+        attempt: u32,
+    ) -> Option<u64> {
+        let is_it = |event: &Event| match event {
+            Event::Effect(effect::Event::Intended(intended)) => {
+                intended.key == *key && intended.attempt == attempt
+            }
+            _ => false,
+        };
+        for recorded in self.log().chain(tenant, run) {
+            let recorded = recorded.ok()?;
+            let commit = Commit::decode(&recorded.bytes).ok()?;
+            if commit.events.iter().any(|entry| is_it(&entry.event)) {
+                return Some(recorded.pos);
+            }
+        }
+        None
     }
 
     fn blob(&self, tenant: &TenantId, digest: &Digest) -> Option<Bytes> {

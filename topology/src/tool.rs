@@ -1,15 +1,22 @@
 //! Tool contracts: what a tool takes, gives and does, and how an unclear outcome of it is resolved (`spec/effects.md` 1).
 
+mod transport;
+mod written;
+
 use std::collections::BTreeSet;
 
 use coppice_messages::{Bytes, Millis, Operation, Value, ids::ToolName};
 use serde::{Deserialize, Serialize};
 
-use crate::expr::{Condition, Reference};
+pub use self::transport::{
+    ErrorRow, Http, HttpRequest, InProcess, InProcessLookup, Lookup, Meaning, Method, OnUnknown,
+    ReceiptPointers, Transport,
+};
+use crate::expr::Reference;
 
 /// One tool's contract.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(try_from = "written::Written", into = "written::Written")]
 pub struct Tool {
     /// Its name.
     pub tool: ToolName,
@@ -31,7 +38,7 @@ pub struct Tool {
     /// JSON Schema of the result.
     pub output: Value,
     /// How it is called.
-    pub http: Http,
+    pub transport: Transport,
     /// Business key and repeats.
     #[serde(default)]
     pub idempotency: Idempotency,
@@ -56,139 +63,6 @@ pub enum EffectClass {
     Payment,
     /// Code runs.
     CodeExecution,
-}
-
-/// How an HTTP tool is called.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Http {
-    /// The call itself.
-    pub request: HttpRequest,
-    /// Where the proof stands in the answer.
-    #[serde(default)]
-    pub receipt: ReceiptPointers,
-    /// How an unclear outcome is found out.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub lookup_by_key: Option<Lookup>,
-    /// What a status means, before the general rules.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub errors: Vec<ErrorRow>,
-    /// What happens with an unclear outcome.
-    #[serde(default)]
-    pub on_unknown: OnUnknown,
-}
-
-/// One HTTP request.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct HttpRequest {
-    /// Such as GET.
-    pub method: Method,
-    /// With `{desk}` and `{arguments.NAME}`; values are percent-encoded.
-    pub url: String,
-    /// The header that carries the idempotency key; absent: none is sent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub key_header: Option<String>,
-    /// From connecting to the last byte of the answer.
-    pub timeout: Millis,
-    /// Greatest size of the answer.
-    pub max_bytes: Bytes,
-}
-
-/// The HTTP methods that tools use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "UPPERCASE")]
-pub enum Method {
-    /// Reads.
-    Get,
-    /// Makes.
-    Post,
-    /// Replaces.
-    Put,
-    /// Changes.
-    Patch,
-    /// Removes.
-    Delete,
-}
-
-/// JSON Pointers into the answer.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct ReceiptPointers {
-    /// The outside's id of what was made.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub id: Option<String>,
-    /// Version of the resource.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub version: Option<String>,
-}
-
-/// How an unclear outcome is found out.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Lookup {
-    /// GET, or a POST that only reads.
-    pub method: Method,
-    /// With `{desk}`, `{key}` and `{arguments.NAME}`.
-    pub url: String,
-    /// Holds of the answer's `body` when the effect happened.
-    pub found: Condition,
-    /// Where in the answer the effect's own result stands.
-    #[serde(default = "first_item")]
-    pub result: String,
-    /// Whether "not found" after `settles_within` proves that it will not happen.
-    #[serde(default)]
-    pub absent_is_final: bool,
-    /// Longest time from the last byte sent until the look-up shows it.
-    #[serde(default = "thirty_seconds")]
-    pub settles_within: Millis,
-}
-
-fn first_item() -> String {
-    "/0".to_owned()
-}
-
-fn thirty_seconds() -> Millis {
-    Millis(30_000)
-}
-
-/// What one status means.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ErrorRow {
-    /// The HTTP status.
-    pub status: u16,
-    /// Only with this `code` in the body; absent: any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub code: Option<String>,
-    /// What it means.
-    #[serde(rename = "as")]
-    pub meaning: Meaning,
-}
-
-/// What a status means.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Meaning {
-    /// The outside said no.
-    Declined,
-    /// Not now.
-    Retryable,
-    /// Nobody knows.
-    Unknown,
-    /// It happened all the same.
-    Landed,
-}
-
-/// What happens with an unclear outcome. There is no way to say "retry".
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum OnUnknown {
-    /// It is looked up by key.
-    #[default]
-    Reconcile,
-    /// A person finds out.
-    Person,
 }
 
 /// Business key and repeats.
@@ -232,16 +106,84 @@ impl Tool {
         self.operation == Operation::Read
     }
 
-    /// When an unclear outcome may at the earliest be called "not happened": this long after `send_by`.
+    /// How long one call may take.
     #[must_use]
-    pub fn settles_after(&self) -> Option<Millis> {
-        let lookup = self.http.lookup_by_key.as_ref()?;
-        Some(Millis(
-            self.http
-                .request
-                .timeout
-                .0
-                .saturating_add(lookup.settles_within.0),
-        ))
+    pub fn timeout(&self) -> Millis {
+        match &self.transport {
+            Transport::Http(http) => http.request.timeout,
+            Transport::InProcess(function) => function.timeout,
+        }
     }
+
+    /// Greatest size of a result.
+    #[must_use]
+    pub fn result_bytes_max(&self) -> Bytes {
+        match &self.transport {
+            Transport::Http(http) => http.request.max_bytes,
+            Transport::InProcess(function) => function.max_bytes,
+        }
+    }
+
+    /// The most that one call can bring over the network.
+    #[must_use]
+    pub fn network_bytes_max(&self) -> Bytes {
+        match &self.transport {
+            Transport::Http(http) => http.request.max_bytes,
+            Transport::InProcess(_) => Bytes(0),
+        }
+    }
+
+    /// Where the proof stands in a result.
+    #[must_use]
+    pub fn receipt(&self) -> &ReceiptPointers {
+        match &self.transport {
+            Transport::Http(http) => &http.receipt,
+            Transport::InProcess(function) => &function.receipt,
+        }
+    }
+
+    /// What happens with an unclear outcome.
+    #[must_use]
+    pub fn on_unknown(&self) -> OnUnknown {
+        match &self.transport {
+            Transport::Http(http) => http.on_unknown,
+            Transport::InProcess(function) => function.on_unknown,
+        }
+    }
+
+    /// Whether a second call with the same key does nothing.
+    #[must_use]
+    pub fn deduplicates(&self) -> bool {
+        match &self.transport {
+            Transport::Http(http) => http.request.key_header.is_some(),
+            Transport::InProcess(function) => function.deduplicates,
+        }
+    }
+
+    /// What it means that a look-up by key does not show an effect; none without a look-up.
+    #[must_use]
+    pub fn absence(&self) -> Option<Absence> {
+        match &self.transport {
+            Transport::Http(http) => http.lookup_by_key.as_ref().map(|lookup| Absence {
+                is_final: lookup.absent_is_final,
+                settles_within: lookup.settles_within,
+            }),
+            Transport::InProcess(function) => {
+                let lookup = function.lookup_by_key.as_ref();
+                lookup.map(|lookup| Absence {
+                    is_final: lookup.absent_is_final,
+                    settles_within: lookup.settles_within,
+                })
+            }
+        }
+    }
+}
+
+/// What it means that a look-up by key does not show an effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Absence {
+    /// Whether it proves that the effect will not happen, once it is old enough.
+    pub is_final: bool,
+    /// Longest time from the end of a call until the look-up shows what it did.
+    pub settles_within: Millis,
 }

@@ -1,14 +1,22 @@
 //! What an answer means, by the tool's error table and then by the general rules, and whether its result can be used.
 
+use std::time::Duration;
+
 use coppice_kernel::command::EffectOutcome;
 use coppice_messages::{
-    Digest, Operation, Spent, Value,
-    event::effect::{Intended, Receipt, ResultCheck},
+    Digest, Millis, Operation, Spent, Value,
+    event::effect::{Receipt, ResultCheck},
 };
-use coppice_topology::tool::{Attempts, Meaning, Tool};
+use coppice_topology::tool::{Attempts, Meaning, Tool, Transport};
 
-use super::transport::{Answer, Fault};
-use crate::schema::{Schemas, cut};
+use super::{
+    in_process::ToolFailure,
+    transport::{Answer, Fault},
+};
+use crate::{
+    limits::RETRY_AFTER_MAX,
+    schema::{Schemas, cut},
+};
 
 /// A result, checked before anything reads it.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,7 +39,7 @@ pub(super) enum Verdict {
 }
 
 /// What the outside said beside its status.
-pub(super) struct Said {
+struct Said {
     code: Option<String>,
     message: String,
 }
@@ -67,17 +75,49 @@ pub(super) fn judge(
     }
 }
 
+/// What the word of a function means for the effect.
+pub(super) fn judge_function(
+    tool: &Tool,
+    schemas: &Schemas,
+    said: Result<Value, ToolFailure>,
+    usage: Spent,
+) -> Verdict {
+    Verdict::Not(match said {
+        Ok(value) => return Verdict::Landed(inspect_value(tool, schemas, value)),
+        Err(ToolFailure::Declined { code, message }) => EffectOutcome::Declined {
+            code: cut(&code),
+            message: cut(&message),
+            usage,
+        },
+        Err(ToolFailure::Retryable { code, after }) => EffectOutcome::Retryable {
+            code: cut(&code),
+            retry_after: after.map(retry_after),
+            usage,
+        },
+        Err(ToolFailure::NotDone { why }) => EffectOutcome::NotSent { why: cut(&why) },
+        Err(ToolFailure::Unknown { why }) => EffectOutcome::Unknown { why: cut(&why) },
+    })
+}
+
+fn retry_after(asked: Duration) -> Millis {
+    let longest = asked.min(RETRY_AFTER_MAX);
+    Millis(u64::try_from(longest.as_millis()).unwrap_or(u64::MAX))
+}
+
 /// The contract's first row that fits decides; without one the general rules do.
-pub(super) fn meaning(tool: &Tool, status: u16, code: Option<&str>) -> Meaning {
+fn meaning(tool: &Tool, status: u16, code: Option<&str>) -> Meaning {
     let fits = |row: &&coppice_topology::tool::ErrorRow| {
         row.status == status && (row.code.is_none() || row.code.as_deref() == code)
     };
-    if let Some(row) = tool.http.errors.iter().find(fits) {
+    let rows = match &tool.transport {
+        Transport::Http(http) => http.errors.as_slice(),
+        Transport::InProcess(_) => &[],
+    };
+    if let Some(row) = rows.iter().find(fits) {
         return row.meaning;
     }
     let repeats_do_nothing = tool.is_read()
-        || (tool.idempotency.attempts == Attempts::AtLeastOnce
-            && tool.http.request.key_header.is_some());
+        || (tool.idempotency.attempts == Attempts::AtLeastOnce && tool.deduplicates());
     match status {
         200..=299 => Meaning::Landed,
         408 | 429 | 503 if repeats_do_nothing => Meaning::Retryable,
@@ -88,7 +128,7 @@ pub(super) fn meaning(tool: &Tool, status: u16, code: Option<&str>) -> Meaning {
     }
 }
 
-pub(super) fn said(answer: &Answer) -> Said {
+fn said(answer: &Answer) -> Said {
     let body = answer.body.as_deref().unwrap_or_default();
     let text = |value: &Value, at: &str| value.at(at).and_then(Value::as_text).map(cut);
     match Value::parse(body) {
@@ -104,12 +144,12 @@ pub(super) fn said(answer: &Answer) -> Said {
 }
 
 impl Said {
-    pub(super) fn code(&self) -> Option<&str> {
+    fn code(&self) -> Option<&str> {
         self.code.as_deref()
     }
 
     /// Status, code and words.
-    pub(super) fn in_words(&self, status: u16) -> String {
+    fn in_words(&self, status: u16) -> String {
         format!("{}: {}", self.named(status), self.message)
     }
 
@@ -122,7 +162,7 @@ impl Said {
 }
 
 /// Checks a result as it came: greatest size, JSON, output schema.
-pub(super) fn inspect(tool: &Tool, schemas: &Schemas, body: Option<&[u8]>) -> Inspected {
+fn inspect(tool: &Tool, schemas: &Schemas, body: Option<&[u8]>) -> Inspected {
     let Some(body) = body else {
         return too_large(tool);
     };
@@ -149,7 +189,7 @@ pub(super) fn inspect(tool: &Tool, schemas: &Schemas, body: Option<&[u8]>) -> In
 /// Checks a result that is part of a look-up's answer.
 pub(super) fn inspect_value(tool: &Tool, schemas: &Schemas, value: Value) -> Inspected {
     let canonical = value.canonical();
-    if canonical.len() as u64 > tool.http.request.max_bytes.0 {
+    if canonical.len() as u64 > tool.result_bytes_max().0 {
         return too_large(tool);
     }
     let pointed = |pointer: &Option<String>| match value.at(pointer.as_deref()?)? {
@@ -158,8 +198,8 @@ pub(super) fn inspect_value(tool: &Tool, schemas: &Schemas, value: Value) -> Ins
         Value::Null | Value::Bool(_) | Value::List(_) | Value::Map(_) => None,
     };
     let receipt = Receipt {
-        id: pointed(&tool.http.receipt.id),
-        version: pointed(&tool.http.receipt.version),
+        id: pointed(&tool.receipt().id),
+        version: pointed(&tool.receipt().version),
         result: Digest::of(&canonical),
     };
     match schemas.check(&tool.output, &value) {
@@ -179,26 +219,20 @@ pub(super) fn inspect_value(tool: &Tool, schemas: &Schemas, value: Value) -> Ins
 }
 
 /// Of what was not read whole there is no digest.
-pub(super) fn too_large(tool: &Tool) -> Inspected {
+fn too_large(tool: &Tool) -> Inspected {
     Inspected {
         receipt: Receipt::default(),
         check: ResultCheck::OutputTooLarge,
         value: Value::Null,
-        why: format!("more than {}", tool.http.request.max_bytes),
+        why: format!("more than {}", tool.result_bytes_max()),
     }
 }
 
 /// What one exchange used. Never more than was reserved: what an account could not be charged for must not appear in it.
-pub(super) fn usage(
-    operation: Operation,
-    sent: u64,
-    exchanged: &Result<Answer, Fault>,
-    intended: &Intended,
-) -> Spent {
-    let received = exchanged.as_ref().map_or(0, |answer| answer.bytes);
+pub(super) fn usage(operation: Operation, network: u64, reserved: &Spent) -> Spent {
     Spent {
         steps: 1,
-        network: sent.saturating_add(received).min(intended.reserved.network),
+        network: network.min(reserved.network),
         operations: [(operation, 1)].into(),
         ..Spent::default()
     }

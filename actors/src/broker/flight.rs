@@ -86,6 +86,13 @@ impl Flights {
             .cloned()
     }
 
+    /// Whether a request with this key is under way, whichever run it is of.
+    pub(super) fn is_under_way(&self, key: &FlightKey) -> bool {
+        self.lock()
+            .get(key)
+            .is_some_and(|flight| flight.is_under_way())
+    }
+
     /// Waits for the answer and takes it: a later incarnation has to look it up.
     pub(super) async fn take(&self, key: &FlightKey, flight: &Arc<Flight>) -> EffectOutcome {
         let mut outcome = flight.outcome.clone();

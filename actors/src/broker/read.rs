@@ -2,24 +2,16 @@
 
 use std::sync::Arc;
 
-use coppice_kernel::command::CheckOutcome;
+use coppice_kernel::command::{CheckOutcome, EffectOutcome};
 use coppice_messages::{
     Value,
     event::effect::ResultCheck,
     ids::{RunId, TenantId, ToolName},
 };
 use coppice_store::clock;
-use coppice_topology::{
-    Plan,
-    tool::{Meaning, Tool},
-};
+use coppice_topology::{Plan, tool::Tool};
 
-use super::{
-    ToolBroker,
-    answer::{inspect, meaning, said},
-    request::{self, Filling},
-    transport::Answer,
-};
+use super::{ToolBroker, answer::Verdict, outgoing::Asking};
 use crate::{
     limits::{ASK_AGAIN_FIRST, ASK_AGAIN_LONGEST},
     record,
@@ -53,29 +45,26 @@ impl ToolBroker {
         if let Err(why) = self.checked(tool, &request.arguments) {
             return unreadable(why);
         }
+        let asking = Asking {
+            tenant: &request.tenant,
+            run: &request.run,
+            key: None,
+            arguments: &request.arguments,
+            trace: request.trace.as_deref(),
+        };
         let mut attempt = 0;
         loop {
-            let filling = Filling {
-                endpoints: &self.inner.endpoints,
-                tenant: &request.tenant,
-                key: None,
-                trace: request.trace.as_deref(),
-                arguments: &request.arguments,
-            };
-            let outgoing = match request::call(tool, filling) {
+            let outgoing = match self.inner.outgoing(tool, asking) {
                 Ok(outgoing) => outgoing,
-                Err(unsendable) => return unreadable(unsendable.to_string()),
+                Err(why) => return unreadable(why),
             };
-            let exchanged = match self.inner.lanes.enter(tool, None).await {
-                Ok(_place) => self.inner.transport.read(outgoing).await,
+            let verdict = match self.inner.lanes.enter(tool, None).await {
+                Ok(_place) => self.inner.read(tool, outgoing).await,
                 Err(full) => return unreadable(full.to_string()),
             };
-            let why = match exchanged {
-                Ok(answer) => match self.see_read(&request, tool, answer).await {
-                    Ok(outcome) => return outcome,
-                    Err(why) => why,
-                },
-                Err(fault) => fault.words(),
+            let why = match self.see_read(&request, verdict).await {
+                Ok(outcome) => return outcome,
+                Err(why) => why,
             };
             tracing::debug!(tool = %tool.tool, run = %request.run, why, "a check got no answer");
             clock::pause(clock::backoff(attempt, ASK_AGAIN_FIRST, ASK_AGAIN_LONGEST)).await;
@@ -87,20 +76,23 @@ impl ToolBroker {
     async fn see_read(
         &self,
         request: &ReadRequest,
-        tool: &Tool,
-        answer: Answer,
+        verdict: Verdict,
     ) -> Result<CheckOutcome, String> {
-        let said = said(&answer);
-        match meaning(tool, answer.status, said.code()) {
-            Meaning::Retryable | Meaning::Unknown => return Err(said.in_words(answer.status)),
-            Meaning::Declined => {
-                return Ok(CheckOutcome::Unreadable {
-                    why: said.in_words(answer.status),
-                });
+        let inspected = match verdict {
+            Verdict::Landed(inspected) => inspected,
+            Verdict::Not(EffectOutcome::Retryable { code, .. }) => return Err(code),
+            Verdict::Not(EffectOutcome::NotSent { why } | EffectOutcome::Unknown { why }) => {
+                return Err(why);
             }
-            Meaning::Landed => {}
-        }
-        let inspected = inspect(tool, &self.inner.schemas, answer.body.as_deref());
+            Verdict::Not(EffectOutcome::Declined { code, message, .. }) => {
+                let why = format!("{code}: {message}");
+                return Ok(CheckOutcome::Unreadable { why });
+            }
+            Verdict::Not(other) => {
+                let why = format!("an answer that no read has: {other:?}");
+                return Ok(CheckOutcome::Unreadable { why });
+            }
+        };
         let unusable = |class: &str, why: &str| CheckOutcome::Unreadable {
             why: format!("{class}: {why}"),
         };

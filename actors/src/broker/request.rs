@@ -9,7 +9,7 @@ use coppice_messages::{
     Value,
     ids::{EffectKey, TenantId},
 };
-use coppice_topology::tool::{HttpRequest, Lookup, Method, Tool};
+use coppice_topology::tool::{Http, HttpRequest, Lookup, Method, Tool};
 use reqwest::{
     Url,
     header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
@@ -53,14 +53,14 @@ pub(super) struct Filling<'a> {
 }
 
 /// The call itself.
-pub(super) fn call(tool: &Tool, filling: Filling<'_>) -> Result<Request, Unsendable> {
+pub(super) fn call(tool: &Tool, http: &Http, filling: Filling<'_>) -> Result<Request, Unsendable> {
     let HttpRequest {
         method,
         url,
         key_header,
         timeout,
         max_bytes,
-    } = &tool.http.request;
+    } = &http.request;
     let mut headers = headers(tool, filling)?;
     if let (Some(name), Some(key)) = (key_header, filling.key) {
         let refuse = |what| Unsendable::Header {
@@ -100,7 +100,7 @@ pub(super) fn lookup(
         url: address(tool, &lookup.url, filling)?,
         headers: headers(tool, filling)?,
         body: None,
-        timeout: Duration::from_millis(tool.http.request.timeout.0),
+        timeout: Duration::from_millis(tool.timeout().0),
         answer_bytes_max,
     })
 }

@@ -15,7 +15,7 @@ use super::{
     Host, HostError, HostOptions,
     ending::{self, Ending},
 };
-use crate::inspect::with_causes;
+use crate::{broker::InProcessTools, inspect::with_causes};
 
 /// Runs a host until SIGTERM, SIGINT, the end of its standard input (where the options say so), or a fault after which it must not go on.
 ///
@@ -24,11 +24,17 @@ use crate::inspect::with_causes;
 /// Exit codes: 0 stopped in order, 2 bad options, 3 the environment is at fault.
 #[must_use]
 pub fn host_main(options: HostOptions) -> ExitCode {
+    host_main_with_tools(options, InProcessTools::new())
+}
+
+/// The same, with functions of this program as tools.
+#[must_use]
+pub fn host_main_with_tools(options: HostOptions, tools: InProcessTools) -> ExitCode {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build();
     let ended = match runtime {
-        Ok(runtime) => runtime.block_on(run(options)),
+        Ok(runtime) => runtime.block_on(run(options, tools)),
         Err(source) => Err(HostError::Runtime(source)),
     };
     match ended {
@@ -43,7 +49,7 @@ pub fn host_main(options: HostOptions) -> ExitCode {
     }
 }
 
-async fn run(options: HostOptions) -> Result<(), HostError> {
+async fn run(options: HostOptions, tools: InProcessTools) -> Result<(), HostError> {
     let guard = GuardCommand::this_program().map_err(HostError::Program)?;
     let stop_with_stdin = options.stop_with_stdin;
     let mut terminate = signal(SignalKind::terminate()).map_err(HostError::Runtime)?;
@@ -57,7 +63,7 @@ async fn run(options: HostOptions) -> Result<(), HostError> {
     };
     tokio::pin!(asked);
     let host = tokio::select! {
-        host = Host::start(options, guard) => host?,
+        host = Host::start_with_tools(options, guard, tools) => host?,
         // Nothing was promised to anybody yet; the guard ends nats-server.
         () = &mut asked => return Ok(()),
     };

@@ -74,6 +74,9 @@ pub(super) async fn start(api: Api) -> Result<JoinHandle<()>, HostError> {
             requests.push(endpoint.map(move |request| (verb, request)).boxed());
         }
     }
+    // Whoever reads the endpoint and asks at once finds that the server has the subscriptions.
+    let flushed = store.client().flush().await;
+    flushed.map_err(|e| offered(&e))?;
     Ok(tokio::spawn(async move {
         // Dropped, the service would withdraw its endpoints.
         let _service = service;

@@ -158,17 +158,34 @@ fn admit(services: &Services) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// The release of a request. One that the log has needs no documents; of another they are compiled before anything is stored.
+/// The release of a request, which this host can carry out.
 async fn plan(
     services: &Services,
     tenant: &TenantId,
     request: &StartRequest,
 ) -> Result<Arc<Plan>, ApiError> {
     if let Some(plan) = services.releases.known(tenant, request.release) {
+        able(services, &plan)?;
         return Ok(plan);
     }
     // One new release at a time: many starts of it at once would all compile and store the same.
     let _turn = services.releasing.lock().await;
+    let plan = new_plan(services, tenant, request).await?;
+    able(services, &plan)?;
+    Ok(plan)
+}
+
+fn able(services: &Services, plan: &Plan) -> Result<(), ApiError> {
+    let able = services.broker.check(plan);
+    able.map_err(|missing| ApiError::new(Code::InvalidRelease, missing.to_string()))
+}
+
+/// One that the log has needs no documents; of another they are compiled before anything is stored.
+async fn new_plan(
+    services: &Services,
+    tenant: &TenantId,
+    request: &StartRequest,
+) -> Result<Arc<Plan>, ApiError> {
     if let Some(plan) = services.releases.known(tenant, request.release) {
         return Ok(plan);
     }
@@ -182,7 +199,8 @@ async fn plan(
             .map(|text| (Digest::of(text.as_bytes()), text))
             .collect();
         let document = |digest: &Digest| documents.get(digest).map(|text| text.as_bytes().to_vec());
-        compile(request.release, &document).map_err(|e| invalid(&e))?;
+        let plan = compile(request.release, &document).map_err(|e| invalid(&e))?;
+        able(services, &plan)?;
         // The manifest last: where it is, all that it names is.
         let manifest = documents.get(&request.release).copied();
         let others = documents

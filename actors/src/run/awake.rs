@@ -423,7 +423,13 @@ async fn fold_chain(services: &Arc<Services>, key: &Key) -> Result<Option<Folded
     if !known.map_err(FoldChainError::from)? {
         return Ok(None);
     }
-    let work = move || fold(services.store.log(), &services.releases, &key.0, &key.1);
+    let work = move || {
+        let folded = fold(services.store.log(), &services.releases, &key.0, &key.1)?;
+        if let Some(folded) = &folded {
+            services.broker.check(folded.state.plan())?;
+        }
+        Ok::<_, FoldChainError>(folded)
+    };
     let folded = tokio::task::spawn_blocking(work).await;
     Ok(folded.map_err(|_| RunError::CutOff)??)
 }

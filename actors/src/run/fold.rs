@@ -12,7 +12,10 @@ use coppice_messages::{
 use coppice_store::{LogReader, ReadError, log::Recorded};
 use coppice_topology::Plan;
 
-use crate::release::{ReleaseError, Releases};
+use crate::{
+    broker::MissingFunction,
+    release::{ReleaseError, Releases},
+};
 
 /// A folded chain.
 pub(crate) struct Folded {
@@ -60,6 +63,9 @@ pub enum FoldChainError {
     /// Its release.
     #[error(transparent)]
     Release(#[from] ReleaseError),
+    /// Its release needs a function that this host does not have; one that has it goes on.
+    #[error(transparent)]
+    Function(#[from] MissingFunction),
     /// An event that this build does not know, or that breaks a law.
     #[error(transparent)]
     Fold(#[from] FoldError),
@@ -72,7 +78,7 @@ impl FoldChainError {
             Self::Altered { .. } | Self::Broken { .. } | Self::NotOpened => true,
             Self::Decode { source, .. } => !matches!(source, DecodeError::NewerFormat { .. }),
             Self::Fold(error) => !matches!(error, FoldError::UnknownEvent { .. }),
-            Self::Read(_) | Self::Release(_) => false,
+            Self::Read(_) | Self::Release(_) | Self::Function(_) => false,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The tool broker over real HTTP: what it sends, what it withholds, what it makes of answers, how it finds out.
 
 mod flights;
+mod functions;
 mod lookups;
 mod outcomes;
 mod reads;
@@ -10,7 +11,7 @@ mod withheld;
 use std::sync::Arc;
 
 use coppice_actors::{
-    broker::{BrokerOptions, SendRequest, ToolBroker},
+    broker::{BrokerOptions, InProcessTools, SendRequest, ToolBroker},
     schema::Schemas,
 };
 use coppice_kernel::command::EffectOutcome;
@@ -20,7 +21,10 @@ use coppice_messages::{
     ids::{EffectKey, RunId, TenantId, ToolName, TreeId},
 };
 use coppice_store::clock;
-use coppice_topology::{Plan, tool::Tool};
+use coppice_topology::{
+    Plan,
+    tool::{Http, Tool, Transport},
+};
 
 use crate::{
     outside::{Outside, Reply},
@@ -57,7 +61,9 @@ impl Calling {
         let broker = ToolBroker::new(BrokerOptions {
             record: recorder.clone(),
             endpoints: [("desk".to_owned(), url.to_owned())].into(),
+            tools: InProcessTools::new(),
             schemas: Schemas::new(),
+            begins_at: 0,
         });
         Self {
             broker: broker.unwrap(),
@@ -120,6 +126,14 @@ impl Calling {
         let mut intended = self.intended("at:file");
         intended.send_by = clock::now().minus(ago);
         self.broker.reconcile(self.request(intended)).await
+    }
+}
+
+/// How the library's tools are called.
+fn http(tool: &mut Tool) -> &mut Http {
+    match &mut tool.transport {
+        Transport::Http(http) => http,
+        Transport::InProcess(_) => panic!("{} is a function", tool.tool),
     }
 }
 

@@ -86,6 +86,12 @@ impl Record for Recorder {
         self.cancelled.lock().unwrap().clone()
     }
 
+    fn intent_pos(&self, _: &TenantId, _: &RunId, key: &EffectKey, attempt: u32) -> Option<u64> {
+        let open = self.open.lock().unwrap();
+        let effect = open.get(key).filter(|effect| effect.attempt == attempt)?;
+        Some(effect.pos)
+    }
+
     fn blob(&self, _: &TenantId, digest: &Digest) -> Option<Bytes> {
         let found = self.blobs.lock().unwrap().get(digest).cloned();
         found.map(Bytes::from)

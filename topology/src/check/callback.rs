@@ -9,7 +9,7 @@ use crate::{
     bundle::Parts,
     load::Diagnostic,
     node::{Kind, Node, WaitFor},
-    tool::Tool,
+    tool::{Tool, Transport},
 };
 
 pub(super) fn check(parts: &Parts, faults: &mut Vec<Diagnostic>) {
@@ -53,7 +53,11 @@ fn unknown_outside(tool: &Tool) -> Option<(String, String)> {
         let message = format!("{name} only reads: a callback is about a write");
         return Some((message, "name a call of a tool that writes".to_owned()));
     }
-    if tool.http.request.key_header.is_none() {
+    let is_told = match &tool.transport {
+        Transport::Http(http) => http.request.key_header.is_some(),
+        Transport::InProcess(_) => true,
+    };
+    if !is_told {
         let message = format!("{name} is not told the operation's key, which a callback must name");
         let help = "give its request a key_header, such as Idempotency-Key".to_owned();
         return Some((message, help));

@@ -6,7 +6,7 @@ use super::schema::{self, properties};
 use crate::{
     expr::{Reference, Source},
     load::{Diagnostic, Loaded, suggestion},
-    tool::{Attempts, EffectClass, Method, OnUnknown, Tool},
+    tool::{Attempts, EffectClass, Lookup, Method, OnUnknown, Tool, Transport},
 };
 
 /// Greatest answer of a tool that the product takes.
@@ -17,8 +17,25 @@ pub(super) fn check(loaded: &Loaded<Tool>, faults: &mut Vec<Diagnostic>) {
     schema::check(loaded, &["output"], faults);
     class(loaded, faults);
     annotations(loaded, faults);
-    request(loaded, faults);
-    lookup(loaded, faults);
+    match &loaded.value.transport {
+        Transport::Http(http) => {
+            let path = ["http", "request", "url"];
+            url(loaded, &path, &http.request.url, false, faults);
+            bounds(loaded, &["http", "request"], faults);
+            if let Some(asked) = &http.lookup_by_key {
+                lookup(loaded, asked, faults);
+            }
+        }
+        Transport::InProcess(function) => {
+            if function.function.is_empty() {
+                let path = ["in_process", "function"];
+                let fault = loaded.at_value(&path, "a function without a name");
+                faults.push(fault.help("write the name under which the host has it"));
+            }
+            bounds(loaded, &["in_process"], faults);
+        }
+    }
+    findable(loaded, faults);
     pointers(loaded, faults);
     idempotency(loaded, faults);
 }
@@ -54,40 +71,49 @@ fn annotations(loaded: &Loaded<Tool>, faults: &mut Vec<Diagnostic>) {
     }
 }
 
-fn request(loaded: &Loaded<Tool>, faults: &mut Vec<Diagnostic>) {
-    let request = &loaded.value.http.request;
-    url(
-        loaded,
-        &["http", "request", "url"],
-        &request.url,
-        false,
-        faults,
-    );
-    if request.timeout.0 == 0 {
-        let fault = loaded.at_value(
-            &["http", "request", "timeout"],
-            "a timeout of 0: no answer would ever come",
+/// The key under which the contract says how the tool is called.
+fn key(tool: &Tool) -> &'static str {
+    match tool.transport {
+        Transport::Http(_) => "http",
+        Transport::InProcess(_) => "in_process",
+    }
+}
+
+/// `timeout` and `max_bytes` below `path`.
+fn bounds(loaded: &Loaded<Tool>, path: &[&str], faults: &mut Vec<Diagnostic>) {
+    let tool = &loaded.value;
+    let at = |key, message: String| loaded.at_value(&[path, &[key]].concat(), message);
+    if tool.timeout().0 == 0 {
+        let fault = at(
+            "timeout",
+            "a timeout of 0: no answer would ever come".to_owned(),
         );
         faults.push(fault.help("write how long an answer may take, such as 5s"));
     }
-    if request.max_bytes > OUTPUT_MAX || request.max_bytes.0 == 0 {
-        let message = format!("max_bytes: {} cannot be used", request.max_bytes);
-        let fault = loaded.at_value(&["http", "request", "max_bytes"], message);
+    let most = tool.result_bytes_max();
+    if most > OUTPUT_MAX || most.0 == 0 {
+        let fault = at("max_bytes", format!("max_bytes: {most} cannot be used"));
         faults.push(fault.help(format!("from 1 to {OUTPUT_MAX}")));
     }
 }
 
-fn lookup(loaded: &Loaded<Tool>, faults: &mut Vec<Diagnostic>) {
+/// An unclear outcome of a write can be found out, by key or by a person.
+fn findable(loaded: &Loaded<Tool>, faults: &mut Vec<Diagnostic>) {
     let tool = &loaded.value;
-    let Some(lookup) = &tool.http.lookup_by_key else {
-        if !tool.is_read() && tool.http.on_unknown != OnUnknown::Person {
-            let message = "a write whose unclear outcome nobody can find out";
-            faults.push(loaded.at_key(&["http"], message).help(
-                "add lookup_by_key: { method: GET, url: …{key}…, found: … }, or on_unknown: person; there is no way to say \"retry\"",
-            ));
-        }
+    if tool.is_read() || tool.absence().is_some() || tool.on_unknown() == OnUnknown::Person {
         return;
+    }
+    let lookup = match tool.transport {
+        Transport::Http(_) => "{ method: GET, url: …{key}…, found: … }",
+        Transport::InProcess(_) => "{ absent_is_final: …, settles_within: … }",
     };
+    let message = "a write whose unclear outcome nobody can find out";
+    faults.push(loaded.at_key(&[key(tool)], message).help(format!(
+        "add lookup_by_key: {lookup}, or on_unknown: person; there is no way to say \"retry\""
+    )));
+}
+
+fn lookup(loaded: &Loaded<Tool>, lookup: &Lookup, faults: &mut Vec<Diagnostic>) {
     let path = ["http", "lookup_by_key"];
     url(
         loaded,
@@ -176,15 +202,16 @@ fn is_base(url: &str, name: &str) -> bool {
 }
 
 fn pointers(loaded: &Loaded<Tool>, faults: &mut Vec<Diagnostic>) {
-    let http = &loaded.value.http;
-    let lookup = http.lookup_by_key.as_ref().map(|lookup| &lookup.result);
+    let tool = &loaded.value;
+    let receipt = tool.receipt();
+    let result = match &tool.transport {
+        Transport::Http(http) => http.lookup_by_key.as_ref().map(|lookup| &lookup.result),
+        Transport::InProcess(_) => None,
+    };
     let pointers = [
-        (&["http", "receipt", "id"], http.receipt.id.as_ref()),
-        (
-            &["http", "receipt", "version"],
-            http.receipt.version.as_ref(),
-        ),
-        (&["http", "lookup_by_key", "result"], lookup),
+        (&[key(tool), "receipt", "id"], receipt.id.as_ref()),
+        (&[key(tool), "receipt", "version"], receipt.version.as_ref()),
+        (&[key(tool), "lookup_by_key", "result"], result),
     ];
     for (path, pointer) in pointers {
         if let Some(pointer) = pointer.filter(|text| !text.is_empty() && !text.starts_with('/')) {
@@ -225,13 +252,19 @@ fn idempotency(loaded: &Loaded<Tool>, faults: &mut Vec<Diagnostic>) {
         faults.push(fault.help("add idempotency: { business_key: [ { from: input, at: /… } ] }: what makes two of them one"));
     }
     let again = idempotency.attempts == Attempts::AtLeastOnce && !tool.is_read();
-    if again && tool.http.request.key_header.is_none() && tool.http.lookup_by_key.is_none() {
+    if again && !tool.deduplicates() && tool.absence().is_none() {
         let path = ["idempotency", "attempts"];
         let fault = loaded.at_value(
             &path,
             "a write that may be sent again, and nothing tells the second from the first",
         );
-        faults.push(fault.help("add key_header or lookup_by_key, or write at_most_once"));
+        let deduplicating = match tool.transport {
+            Transport::Http(_) => "key_header",
+            Transport::InProcess(_) => "deduplicates: true",
+        };
+        faults.push(fault.help(format!(
+            "add {deduplicating} or lookup_by_key, or write at_most_once"
+        )));
     }
 }
 

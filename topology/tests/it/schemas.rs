@@ -108,6 +108,8 @@ fn a_file_that_the_reader_refuses_for_its_form_is_refused_by_the_schema() {
         ("contract-money-without-currency.yaml", Kind::Contract),
         ("contract-too-deep.yaml", Kind::Contract),
         ("tool-says-retry.yaml", Kind::Tool),
+        ("tool-in-two-ways.yaml", Kind::Tool),
+        ("tool-in-no-way.yaml", Kind::Tool),
         ("model-turn-with-two-deeds.yaml", Kind::Model),
         ("model-without-turns.yaml", Kind::Model),
     ] {
@@ -189,6 +191,14 @@ fn the_schema_has_the_keys_that_the_reader_has() {
     let of = |key: &str| schema_keys(Kind::Tool, &format!("/properties{key}"));
     assert_eq!(known_keys::<tool::Tool>(), of(""));
     assert_eq!(known_keys::<tool::Http>(), of("/http/properties"));
+    assert_eq!(
+        known_keys::<tool::InProcess>(),
+        of("/in_process/properties")
+    );
+    assert_eq!(
+        known_keys::<tool::InProcessLookup>(),
+        of("/in_process/properties/lookup_by_key/properties")
+    );
     assert_eq!(
         known_keys::<tool::HttpRequest>(),
         of("/http/properties/request/properties")

@@ -49,7 +49,7 @@ impl State {
             attempt,
             why: why.to_owned(),
         }));
-        if tool.is_none_or(|tool| tool.http.on_unknown == OnUnknown::Person) {
+        if tool.is_none_or(|tool| tool.on_unknown() == OnUnknown::Person) {
             let why = format!(
                 "{} cannot be looked up by key; a person must find out",
                 intended.tool

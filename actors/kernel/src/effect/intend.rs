@@ -48,7 +48,7 @@ impl State {
     fn reservation(tool: &PinnedTool) -> Spent {
         Spent {
             steps: 1,
-            network: tool.contract.http.request.max_bytes.0,
+            network: tool.contract.network_bytes_max().0,
             operations: [(tool.contract.operation, 1)].into(),
             ..Spent::default()
         }

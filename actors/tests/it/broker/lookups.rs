@@ -34,8 +34,8 @@ async fn looked_up(
 fn as_it_is(_: &mut Tool) {}
 
 fn quickly(tool: &mut Tool) {
-    tool.http.request.timeout = Millis(40);
-    tool.http.lookup_by_key.as_mut().unwrap().settles_within = Millis(40);
+    http(tool).request.timeout = Millis(40);
+    http(tool).lookup_by_key.as_mut().unwrap().settles_within = Millis(40);
 }
 
 fn not_happened() -> EffectOutcome {
@@ -120,7 +120,7 @@ async fn what_shows_up_late_has_landed() {
 #[tokio::test]
 async fn absence_that_is_not_final_resolves_nothing() {
     let not_final = |tool: &mut Tool| {
-        tool.http.lookup_by_key.as_mut().unwrap().absent_is_final = false;
+        http(tool).lookup_by_key.as_mut().unwrap().absent_is_final = false;
     };
     let (outcome, _) = looked_up([absent()], not_final, LONG_AGO).await;
     let why = unresolvable(outcome);
@@ -173,7 +173,7 @@ async fn an_answer_that_is_none_resolves_nothing() {
 
 #[tokio::test]
 async fn a_tool_without_a_look_up_resolves_nothing() {
-    let without = |tool: &mut Tool| tool.http.lookup_by_key = None;
+    let without = |tool: &mut Tool| http(tool).lookup_by_key = None;
     let (outcome, asked) = looked_up([], without, LONG_AGO).await;
     assert_eq!(unresolvable(outcome), "create_ticket has no look-up by key");
     assert_eq!(asked, 0);

@@ -33,11 +33,11 @@ async fn check(change: impl FnOnce(&mut Tool), reply: Reply, expected: &str) {
 fn as_it_is(_: &mut Tool) {}
 
 fn without_rows(tool: &mut Tool) {
-    tool.http.errors.clear();
+    http(tool).errors.clear();
 }
 
 fn never_again(tool: &mut Tool) {
-    tool.http.errors.clear();
+    http(tool).errors.clear();
     tool.idempotency.attempts = Attempts::AtMostOnce;
 }
 
@@ -47,7 +47,7 @@ fn row(status: u16, code: Option<&str>, meaning: Meaning) -> impl FnOnce(&mut To
         code: code.map(str::to_owned),
         meaning,
     };
-    |tool| tool.http.errors.insert(0, row)
+    |tool| http(tool).errors.insert(0, row)
 }
 
 #[tokio::test]
@@ -195,7 +195,7 @@ async fn an_answer_that_breaks_off_is_unknown_whatever_its_status() {
 #[tokio::test]
 async fn no_answer_within_the_timeout_is_unknown() {
     let (_teller, told) = tokio::sync::oneshot::channel();
-    let hasty = |tool: &mut Tool| tool.http.request.timeout = Millis(50);
+    let hasty = |tool: &mut Tool| http(tool).request.timeout = Millis(50);
     check(hasty, Reply::Held(told), "unknown").await;
 }
 
@@ -254,7 +254,7 @@ async fn a_large_result_is_stored_before_it_is_told() {
     );
     let outside = Outside::start([status(200, &body)]).await;
     let calling =
-        Calling::ticket(&outside.url).with(|tool| tool.http.request.max_bytes = Bytes(1 << 20));
+        Calling::ticket(&outside.url).with(|tool| http(tool).request.max_bytes = Bytes(1 << 20));
     let outcome = calling.send().await;
     let EffectOutcome::Landed {
         value: Payload::Blob { digest, .. },

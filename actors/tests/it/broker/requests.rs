@@ -14,7 +14,7 @@ async fn sent(
 async fn line(address: &str, arguments: &str) -> Result<String, String> {
     let (outcome, came) = sent(|url| {
         Calling::of(url, "read_incident", arguments).with(|tool| {
-            tool.http.request.url = address.to_owned();
+            http(tool).request.url = address.to_owned();
             tool.input = Value::map([
                 ("type", Value::from("object")),
                 ("additionalProperties", Value::Bool(true)),

@@ -140,10 +140,10 @@ impl World {
         let tool = self
             .tree_of(run)
             .and_then(|tree| tree.plan.tools.get(&intended.tool));
-        let timeout = tool.map_or(1, |tool| tool.contract.http.request.timeout.0);
+        let timeout = tool.map_or(1, |tool| tool.contract.timeout().0);
         let settles = tool
-            .and_then(|tool| tool.contract.http.lookup_by_key.as_ref())
-            .map_or(1, |lookup| lookup.settles_within.0);
+            .and_then(|tool| tool.contract.absence())
+            .map_or(1, |absence| absence.settles_within.0);
         (timeout, settles)
     }
 

@@ -1,0 +1,91 @@
+//! A tool as it is written: with a key for each way to call it, of which exactly one is there.
+
+use std::collections::BTreeSet;
+
+use coppice_messages::{Operation, Value, ids::ToolName};
+use serde::{Deserialize, Serialize};
+
+use super::{EffectClass, Http, Idempotency, InProcess, Limits, Tool, Transport};
+
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Written {
+    tool: ToolName,
+    namespace: String,
+    owner: String,
+    version: u32,
+    operation: Operation,
+    effect: EffectClass,
+    input: Value,
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    annotations: BTreeSet<String>,
+    output: Value,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    http: Option<Http>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    in_process: Option<InProcess>,
+    #[serde(default)]
+    idempotency: Idempotency,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    limits: Option<Limits>,
+}
+
+/// A tool that does not say in one way how it is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(super) enum InvalidTransport {
+    #[error("the tool does not say how it is called: give it http or in_process")]
+    None,
+    #[error("the tool has http and in_process: give it one of them")]
+    Both,
+}
+
+impl TryFrom<Written> for Tool {
+    type Error = InvalidTransport;
+
+    fn try_from(written: Written) -> Result<Self, InvalidTransport> {
+        let transport = match (written.http, written.in_process) {
+            (Some(http), None) => Transport::Http(Box::new(http)),
+            (None, Some(function)) => Transport::InProcess(function),
+            (None, None) => return Err(InvalidTransport::None),
+            (Some(_), Some(_)) => return Err(InvalidTransport::Both),
+        };
+        Ok(Self {
+            tool: written.tool,
+            namespace: written.namespace,
+            owner: written.owner,
+            version: written.version,
+            operation: written.operation,
+            effect: written.effect,
+            input: written.input,
+            annotations: written.annotations,
+            output: written.output,
+            transport,
+            idempotency: written.idempotency,
+            limits: written.limits,
+        })
+    }
+}
+
+impl From<Tool> for Written {
+    fn from(tool: Tool) -> Self {
+        let (http, in_process) = match tool.transport {
+            Transport::Http(http) => (Some(*http), None),
+            Transport::InProcess(function) => (None, Some(function)),
+        };
+        Self {
+            tool: tool.tool,
+            namespace: tool.namespace,
+            owner: tool.owner,
+            version: tool.version,
+            operation: tool.operation,
+            effect: tool.effect,
+            input: tool.input,
+            annotations: tool.annotations,
+            output: tool.output,
+            http,
+            in_process,
+            idempotency: tool.idempotency,
+            limits: tool.limits,
+        }
+    }
+}
