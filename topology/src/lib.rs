@@ -4,6 +4,7 @@
 
 #![warn(clippy::wildcard_enum_match_arm)]
 
+pub mod builder;
 pub mod bundle;
 pub mod check;
 pub mod document;
@@ -18,6 +19,7 @@ pub mod tool;
 pub mod tree;
 
 pub use self::{
+    builder::Builder,
     bundle::{Bundle, CompileError, Document, DocumentKind, Documents, bundle, compile},
     load::{Diagnostic, Diagnostics},
     plan::{Graph, Manifest, Plan},

@@ -10,6 +10,7 @@ mod callbacks;
 mod damaged;
 mod doubts;
 mod faults;
+mod functions;
 mod gateway;
 mod golden;
 mod host;

@@ -16,14 +16,19 @@ use tempfile::TempDir;
 
 use crate::world::World;
 
-/// The program of the example `whole_host`, which cargo builds beside the tests.
+/// The smallest program that is a host.
 pub fn host_program() -> PathBuf {
+    example("whole_host")
+}
+
+/// The program of an example, which cargo builds beside the tests.
+pub fn example(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("a test knows its own program");
     let profile = test
         .parent()
         .and_then(Path::parent)
         .expect("tests lie in <profile>/deps");
-    let program = profile.join("examples").join("whole_host");
+    let program = profile.join("examples").join(name);
     assert!(
         program.is_file(),
         "{} is missing: run the tests through cargo test or cargo nextest run -p coppice-actors, which build examples",
