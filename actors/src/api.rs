@@ -14,7 +14,7 @@ use std::{fmt, str::FromStr};
 use serde::{Deserialize, Serialize};
 
 pub use self::{
-    client::{Address, ApiClient, ClientError},
+    client::{Address, ApiClient, ClientError, HostIs},
     copy::{CopyOf, CopyPage, CopyRequest},
     feed::Feed,
     request::{
@@ -120,6 +120,8 @@ pub enum Code {
     InvalidInput,
     /// The release's documents are incomplete or refused.
     InvalidRelease,
+    /// A tool of the release names a base URL that the host was not told.
+    UnknownEndpoint,
     /// The key started a tree of another release or input.
     KeyConflict,
     /// There is no such run or tree.
@@ -154,6 +156,7 @@ impl Code {
             Self::InvalidRequest => "invalid_request",
             Self::InvalidInput => "invalid_input",
             Self::InvalidRelease => "invalid_release",
+            Self::UnknownEndpoint => "unknown_endpoint",
             Self::KeyConflict => "key_conflict",
             Self::UnknownRun => "unknown_run",
             Self::UnknownOperation => "unknown_operation",
@@ -173,7 +176,10 @@ impl Code {
     #[must_use]
     pub fn status(self) -> u16 {
         match self {
-            Self::InvalidRequest | Self::InvalidInput | Self::InvalidRelease => 400,
+            Self::InvalidRequest
+            | Self::InvalidInput
+            | Self::InvalidRelease
+            | Self::UnknownEndpoint => 400,
             Self::KeyConflict => 409,
             Self::Unsigned => 401,
             Self::UnknownRun | Self::UnknownOperation | Self::UnknownVerb => 404,

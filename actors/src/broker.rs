@@ -23,7 +23,7 @@ use coppice_kernel::command::EffectOutcome;
 use coppice_messages::{
     Operation, Payload, Timestamp, Value,
     event::effect::{Intended, Receipt, ResultCheck, Source},
-    ids::{RunId, TenantId, TreeId},
+    ids::{RunId, TenantId, ToolName, TreeId},
 };
 use coppice_topology::{Plan, plan::PinnedTool, tool::Tool};
 
@@ -104,6 +104,16 @@ struct Inner {
 }
 
 impl ToolBroker {
+    /// The first tool of a plan that names a base URL which this host was not told: which tool, and which name.
+    pub(crate) fn unknown_endpoint(&self, plan: &Plan) -> Option<(ToolName, String)> {
+        let known = &self.inner.endpoints;
+        plan.used_tools().into_iter().find_map(|name| {
+            let named = plan.tools.get(name)?.contract.endpoints();
+            let unknown = named.into_iter().find(|place| !known.contains_key(*place));
+            unknown.map(|place| (name.clone(), place.to_owned()))
+        })
+    }
+
     /// A broker with nothing in flight.
     ///
     /// # Errors

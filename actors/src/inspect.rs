@@ -92,7 +92,11 @@ pub fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
-        let _ = write!(text, ": {error}");
+        let said = error.to_string();
+        // Libraries repeat in their own words what caused them.
+        if !text.ends_with(&said) {
+            let _ = write!(text, ": {said}");
+        }
         cause = error.source();
     }
     text

@@ -155,8 +155,12 @@ pub struct ScenariosArgs {
 #[derive(Debug, Subcommand)]
 pub enum ScenariosCommand {
     /// List the scenarios of the library
+    #[command(after_help = "Examples:
+  coppice scenarios list --json")]
     List,
     /// Print one
+    #[command(after_help = "Examples:
+  coppice scenarios show crash-after-write > mine.yaml && coppice run mine.yaml")]
     Show {
         /// Its name
         name: String,
@@ -264,3 +268,6 @@ pub struct DeskServeArgs {
     /// The file that says where callbacks go
     pub outside: Option<PathBuf>,
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,6 +5,8 @@
 //! .coppice/runs/TIME-NAME/   data of one coppice run; the last twenty are kept
 //! .coppice/latest            leads to what was started last
 //! ```
+//!
+//! Whoever reads and names none reads `.coppice` while a host lives there, else the latest.
 
 use std::{
     fs::{self, File},
@@ -13,6 +15,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use coppice_actors::endpoint::Endpoint;
 use coppice_store::clock;
 
 use crate::failure::{Failure, Problem};
@@ -98,34 +101,132 @@ pub fn is_latest(path: &Path) {
     }
 }
 
-/// The directory that a reading command reads.
-pub fn to_read(given: Option<&Path>) -> Result<PathBuf, Failure> {
+/// Removes the data of a run; `.coppice/latest` then leads to what is there.
+pub fn discard(path: &Path) -> Result<(), Failure> {
+    fs::remove_dir_all(path).map_err(|error| {
+        let message = format!("{} cannot be removed: {error}", path.display());
+        Failure::Environment(Problem::new(message))
+    })?;
+    let latest = Path::new(ROOT).join(LATEST);
+    let leads_nowhere = latest.is_symlink() && !latest.exists();
+    if leads_nowhere {
+        match left() {
+            Some(left) => is_latest(&left),
+            None => {
+                if let Err(error) = fs::remove_file(&latest) {
+                    tracing::warn!(%error, "{ROOT}/{LATEST} cannot be removed");
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The directory that a reading command reads, and how it came to be that one.
+#[derive(Debug)]
+pub struct Chosen {
+    /// Which.
+    pub path: PathBuf,
+    how: How,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum How {
+    /// Named with --data.
+    Given,
+    /// A host lives there.
+    Host,
+    /// It was started last.
+    Latest,
+    /// It is the newest that is left.
+    Left,
+}
+
+impl Chosen {
+    /// Says on stderr which it is, unless it was named.
+    pub fn say(&self) {
+        let why = match self.how {
+            How::Given => return,
+            How::Host => "a host lives there",
+            How::Latest => "the latest",
+            How::Left => "the newest that is left",
+        };
+        eprintln!("reading {} ({why})", self.path.display());
+    }
+}
+
+/// The directory that a reading command reads: the one that was named, else that of a living `coppice up`, else the latest.
+pub fn to_read(given: Option<&Path>) -> Result<Chosen, Failure> {
+    let chosen = |path: &Path, how| Chosen {
+        path: path.to_owned(),
+        how,
+    };
     if let Some(given) = given {
-        return if has_data(given) {
-            Ok(given.to_owned())
+        return if has_data(given)? {
+            Ok(chosen(given, How::Given))
         } else {
             Err(nothing_in(given))
         };
     }
-    let latest = Path::new(ROOT).join(LATEST);
-    let found = fs::canonicalize(&latest).ok().filter(|path| has_data(path));
-    if let Some(found) = found {
+    let root = Path::new(ROOT);
+    if has_data(root)? && Endpoint::read(root).is_ok() && in_use(root) {
+        return Ok(chosen(root, How::Host));
+    }
+    let found = match fs::canonicalize(root.join(LATEST)) {
+        Ok(path) => Some(path),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => return Err(unreadable(&root.join(LATEST), &error)),
+    };
+    if let Some(found) = found
+        && has_data(&found)?
+    {
         // Shown to people: relative where it can be.
         let here = std::env::current_dir().unwrap_or_default();
-        return Ok(found
-            .strip_prefix(here)
-            .map_or(found.clone(), Path::to_owned));
+        let path = found.strip_prefix(here).unwrap_or(&found);
+        return Ok(chosen(path, How::Latest));
     }
+    let left = left().map(|left| chosen(&left, How::Left));
+    left.ok_or_else(|| nothing_in(root))
+}
+
+/// Every data directory below `.coppice`, the newest run first, that of `coppice up` last.
+pub fn all() -> Vec<PathBuf> {
     let root = Path::new(ROOT);
-    if has_data(root) {
-        return Ok(root.to_owned());
-    }
-    Err(nothing_in(root))
+    let entries = fs::read_dir(root.join("runs"));
+    let mut all: Vec<PathBuf> = entries
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path())
+        .collect();
+    all.sort_by(|one, other| other.cmp(one));
+    all.push(root.to_owned());
+    all.retain(|path| matches!(has_data(path), Ok(true)));
+    all
+}
+
+/// The newest data directory that there is.
+fn left() -> Option<PathBuf> {
+    all().into_iter().next()
 }
 
 /// Whether this is, or is becoming, a data directory.
-fn has_data(path: &Path) -> bool {
-    path.join("format").is_file() || path.join("lock").is_file()
+fn has_data(path: &Path) -> Result<bool, Failure> {
+    for file in ["format", "lock"] {
+        match fs::metadata(path.join(file)) {
+            Ok(found) if found.is_file() => return Ok(true),
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(unreadable(path, &error)),
+        }
+    }
+    Ok(false)
+}
+
+fn unreadable(path: &Path, error: &io::Error) -> Failure {
+    let message = format!("the directory {} cannot be read: {error}", path.display());
+    let help = "read it as the user who made it, or name another with --data DIR";
+    Failure::Environment(Problem::new(message).help(help))
 }
 
 fn nothing_in(path: &Path) -> Failure {

@@ -9,6 +9,9 @@ use serde::Serialize;
 
 use crate::out;
 
+/// The exit code after Ctrl-C, as shells have it for whatever SIGINT ends.
+const INTERRUPTED: u8 = 130;
+
 /// Why a command does not succeed.
 #[derive(Debug)]
 pub enum Failure {
@@ -18,6 +21,8 @@ pub enum Failure {
     Input(Problem),
     /// The machine is not as it must be: no nats-server, port, disk, or locked data.
     Environment(Problem),
+    /// Ctrl-C.
+    Interrupted(Problem),
     /// Whoever read the output has had enough.
     OutputClosed,
 }
@@ -99,12 +104,14 @@ impl Failure {
             Self::NotHeld => 1,
             Self::Input(_) => 2,
             Self::Environment(_) => 3,
+            Self::Interrupted(_) => INTERRUPTED,
         })
     }
 
     /// Says it: to people on stderr, and as JSON on stdout when JSON was asked for.
     pub fn tell(&self, json: bool) {
-        let (Self::Input(problem) | Self::Environment(problem)) = self else {
+        let (Self::Input(problem) | Self::Environment(problem) | Self::Interrupted(problem)) = self
+        else {
             return;
         };
         if json {

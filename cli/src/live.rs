@@ -29,6 +29,7 @@ pub struct Live {
     printed: (usize, usize),
     /// Where to remember what runs there.
     memo: Option<(PathBuf, World, PathBuf)>,
+    started: bool,
 }
 
 /// How trees are drawn on a stream.
@@ -38,7 +39,7 @@ pub fn text_options(stream: &(impl IsTerminal + AsFd)) -> TextOptions {
     let size = terminal_size_of(stream).filter(|_| is_terminal);
     let (width, lines) = match size {
         Some((Width(columns), Height(lines))) => (usize::from(columns), usize::from(lines)),
-        None => (WIDTH, usize::MAX),
+        None => (columns().unwrap_or(WIDTH), usize::MAX),
     };
     TextOptions {
         width,
@@ -50,6 +51,11 @@ pub fn text_options(stream: &(impl IsTerminal + AsFd)) -> TextOptions {
             .min(lines.saturating_sub(LINES_BESIDE))
             .max(1),
     }
+}
+
+/// What the environment says of the width, where no terminal says it.
+fn columns() -> Option<usize> {
+    std::env::var("COLUMNS").ok()?.parse().ok()
 }
 
 /// Whether the locale's encoding has the signs of the picture. One that says nothing is taken to have them.
@@ -74,6 +80,7 @@ impl Live {
             drawn: 0,
             printed: (0, 0),
             memo: None,
+            started: false,
         }
     }
 
@@ -82,6 +89,11 @@ impl Live {
     pub fn remembering(mut self, data: PathBuf, desk: World, desk_in: PathBuf) -> Self {
         self.memo = Some((data, desk, desk_in));
         self
+    }
+
+    /// Whether its tree was started.
+    pub fn has_started(&self) -> bool {
+        self.started
     }
 
     /// A line of its own; the next picture is drawn below it.
@@ -111,6 +123,15 @@ impl Live {
     }
 }
 
+/// That the host died, and how often it has been started again.
+pub fn restarted(restarts: u32) -> String {
+    let times = match restarts {
+        1 => "once".to_owned(),
+        many => format!("{many} times"),
+    };
+    format!("the host died and was started again ({times})")
+}
+
 fn put(text: &str) {
     // Progress that nobody can see is no reason to stop.
     let _unseen = stderr().lock().write_all(text.as_bytes());
@@ -122,6 +143,7 @@ impl Watcher for Live {
     }
 
     fn started(&mut self, tenant: &TenantId, tree: &TreeId) {
+        self.started = true;
         if let Some((directory, desk, desk_in)) = &self.memo {
             let memo = Memo {
                 tenant: tenant.clone(),
@@ -140,13 +162,6 @@ impl Watcher for Live {
     }
 
     fn restarted(&mut self, restarts: u32) {
-        let times = if restarts == 1 {
-            "once".to_owned()
-        } else {
-            format!("{restarts} times")
-        };
-        self.say(&format!(
-            "the host died and was started again ({times}); the tree goes on"
-        ));
+        self.say(&format!("{}; the tree goes on", self::restarted(restarts)));
     }
 }

@@ -3,6 +3,7 @@
 mod args;
 mod command;
 mod data;
+mod elsewhere;
 mod failure;
 mod live;
 mod memo;
@@ -126,8 +127,10 @@ async fn serve_desk(args: &DeskServeArgs) -> Result<(), Failure> {
 /// What the parts of the program say beside results: warnings from processes of their own and from what stays up, errors else. `RUST_LOG` asks for more.
 fn log_to_stderr(command: &Command) {
     let usual = match command {
-        Command::Host(_) | Command::DeskServe(_) | Command::Up(_) => "warn",
-        _ => "error",
+        Command::Host(_) | Command::DeskServe(_) => "warn",
+        // A client that looks for its server again is said by the commands, in their own words; the host's is in its host.log.
+        Command::Up(_) => "warn,async_nats=off",
+        _ => "error,async_nats=off",
     };
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(usual));
     tracing_subscriber::fmt()

@@ -30,6 +30,14 @@ pub fn json<T: Serialize>(value: &T) -> Result<(), Failure> {
     line(json)
 }
 
+/// So many of something.
+pub fn count(many: u64, one: &str) -> String {
+    match many {
+        1 => format!("1 {one}"),
+        many => format!("{many} {one}s"),
+    }
+}
+
 /// Whether a stream is coloured: only a terminal, and only where nobody said no.
 pub fn colourful(is_terminal: bool) -> bool {
     let says_no = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());

@@ -18,7 +18,9 @@ use coppice_store::{DataDirError, Log, OpenLogError, clock};
 use coppice_topology::tree::Frame;
 
 use crate::{
+    args::Common,
     data,
+    elsewhere::unknown,
     failure::{Failure, Problem},
     memo::Memo,
 };
@@ -81,9 +83,13 @@ macro_rules! ask {
 }
 
 impl Reach {
-    /// Finds the data directory and the way into it.
-    pub async fn open(given: Option<&Path>) -> Result<Self, Failure> {
-        Self::of(data::to_read(given)?).await
+    /// Finds the data directory, says which it is, and finds the way into it.
+    pub async fn open(common: &Common) -> Result<Self, Failure> {
+        let chosen = data::to_read(common.data.as_deref())?;
+        if !common.json {
+            chosen.say();
+        }
+        Self::of(chosen.path).await
     }
 
     /// The way into this directory.
@@ -118,30 +124,42 @@ impl Reach {
 
     ask! {
         list ListRequest => ListReply;
-        tree TreeRequest => Frame;
         tail TailRequest => TailPage;
     }
 
     pub async fn get(&self, tenant: &TenantId, run: &RunId) -> Result<RunView, Failure> {
         match &self.way {
-            Way::Host(client) => client.get(tenant, run).await.map_err(failed),
+            Way::Host(client) => client.get(tenant, run).await,
             Way::Log(opened) => {
                 let request = GetRequest { run: run.clone() };
                 let view = opened.inspect.get(tenant, &request);
-                view.map_err(|error| refused(&error))
+                view.map_err(ClientError::from)
             }
         }
+        .map_err(|error| of_run("run", run, tenant, &self.data, error))
+    }
+
+    pub async fn tree(&self, tenant: &TenantId, request: &TreeRequest) -> Result<Frame, Failure> {
+        match &self.way {
+            Way::Host(client) => client.tree(tenant, request).await,
+            Way::Log(opened) => opened
+                .inspect
+                .tree(tenant, request)
+                .map_err(ClientError::from),
+        }
+        .map_err(|error| of_run("tree", &request.tree.root(), tenant, &self.data, error))
     }
 
     pub async fn audit(&self, tenant: &TenantId, tree: &TreeId) -> Result<AuditReport, Failure> {
         match &self.way {
-            Way::Host(client) => client.audit(tenant, tree).await.map_err(failed),
+            Way::Host(client) => client.audit(tenant, tree).await,
             Way::Log(opened) => {
                 let request = AuditRequest { tree: tree.clone() };
                 let report = opened.inspect.audit(tenant, &request);
-                report.map_err(|error| refused(&error))
+                report.map_err(ClientError::from)
             }
         }
+        .map_err(|error| of_run("tree", &tree.root(), tenant, &self.data, error))
     }
 
     /// The tenant that a person means.
@@ -170,7 +188,8 @@ impl Reach {
         let latest = runs.into_iter().max_by_key(|row| row.opened_at);
         latest.map(|row| row.tree).ok_or_else(|| {
             let message = format!("the tenant {tenant} has no tree in {}", self.data.display());
-            Failure::Input(Problem::new(message).help("coppice ls lists what there is"))
+            let help = "start one (coppice run, coppice submit), or name another directory with --data DIR, another tenant with --tenant NAME";
+            Failure::Input(Problem::new(message).help(help))
         })
     }
 
@@ -182,9 +201,7 @@ impl Reach {
         };
         let runs = self.all(tenant, of_tree).await?;
         if runs.is_empty() {
-            let message = format!("the tenant {tenant} has no tree {tree}");
-            let help = "coppice ls --roots lists what there is";
-            return Err(Failure::Input(Problem::new(message).help(help)));
+            return Err(unknown("tree", &tree.root(), tenant, &self.data));
         }
         Ok(runs)
     }
@@ -215,6 +232,22 @@ pub async fn alive(data: &Path) -> Option<ApiClient> {
     matches!(answers, Ok(Ok(_))).then_some(client)
 }
 
+/// The same about one run: one that is not there may be elsewhere.
+pub fn of_run(
+    what: &str,
+    run: &RunId,
+    tenant: &TenantId,
+    data: &Path,
+    error: ClientError,
+) -> Failure {
+    match error {
+        ClientError::Refused(error) if error.code == Code::UnknownRun => {
+            unknown(what, run, tenant, data)
+        }
+        error => failed(error),
+    }
+}
+
 /// The host did not answer, or refused.
 pub fn failed(error: ClientError) -> Failure {
     match error {
@@ -232,6 +265,7 @@ pub fn refused(error: &ApiError) -> Failure {
         Code::InvalidRequest
         | Code::InvalidInput
         | Code::InvalidRelease
+        | Code::UnknownEndpoint
         | Code::KeyConflict
         | Code::UnknownRun
         | Code::UnknownOperation
@@ -251,7 +285,15 @@ pub fn refused(error: &ApiError) -> Failure {
 pub fn unopened(error: &OpenLogError) -> Failure {
     match error {
         OpenLogError::Directory(error) => unusable(error),
-        _ => Failure::Environment(Problem::of(error)),
+        OpenLogError::Damaged { .. }
+        | OpenLogError::Gone { .. }
+        | OpenLogError::Database { .. } => {
+            let help = "stop what uses it, then: coppice up with the same --data reads the log again from the stream beside it, and keeps what it replaces as log.set-aside-…";
+            Failure::Environment(Problem::of(error).help(help))
+        }
+        OpenLogError::SetAside { .. } | OpenLogError::Read { .. } => {
+            Failure::Environment(Problem::of(error))
+        }
     }
 }
 

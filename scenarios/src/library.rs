@@ -84,7 +84,7 @@ impl Source {
         })
     }
 
-    /// What a person named: a path, or a name of the library's `folder`.
+    /// What a person named: a path, or a name, which is looked for in the `folder` here, then in the library's.
     ///
     /// # Errors
     /// There is none, or it cannot be read.
@@ -104,6 +104,11 @@ impl Source {
             return Self::file(&place.join(name));
         }
         let file = format!("{folder}/{name}.yaml");
+        if directory.is_none()
+            && let Some(found) = existing(Path::new(""), &file)
+        {
+            return Self::file(&found);
+        }
         if let Some(directory) = directory
             && let Some(found) =
                 existing(directory, &file).or_else(|| existing(directory, &format!("{name}.yaml")))

@@ -31,7 +31,7 @@ use coppice_topology::tree::Frame;
 pub use self::{
     callbacks::outside,
     desk_process::{DeskGone, DeskProcess, DeskProcessError},
-    follow::follow,
+    follow::{Deaths, follow},
     host_process::{Hosted, HostedError},
 };
 use crate::{
@@ -193,6 +193,7 @@ pub async fn run(
     watcher.phase("starting the desk");
     let document = &options.scenario.document;
     let world = callbacks::with_faults(&document.world.desk, &all_faults(&options));
+    let before = recorded(&options.data);
     let directory = options.data.join(desk_of(&options.scenario, options.seed)?);
     let tenant = options.tenant.as_ref().unwrap_or(&document.tenant);
     let outside = outside(&options.data, tenant, &world)?;
@@ -210,6 +211,7 @@ pub async fn run(
         tree: &left.tree,
         faults: &faults,
         log: &log.reader(),
+        before,
         witness: &left.witness,
         verify: &left.verify,
         audit: &left.audit,
@@ -217,6 +219,15 @@ pub async fn run(
         data: options.data.clone(),
     })?;
     Ok(report)
+}
+
+/// The last position of what is recorded, before the host takes the directory.
+fn recorded(data: &Path) -> u64 {
+    let path = data.join("log");
+    let log = path.exists().then(|| Log::open(data));
+    // One that does not open is read again by the host, which says so.
+    let position = log.and_then(|log| log.ok()?.reader().position().ok());
+    position.unwrap_or(0)
 }
 
 fn all_faults(options: &RunOptions) -> Vec<Fault> {
@@ -255,6 +266,8 @@ async fn with_host(
     watcher: &mut dyn Watcher,
 ) -> Result<Left, RunError> {
     let client = host.client().await?;
+    let mut deaths = Deaths::default();
+    deaths.look(host, watcher);
     let document = &options.scenario.document;
     let tenant = options.tenant.as_ref().unwrap_or(&document.tenant).clone();
     let mut start = StartRequest::new(
@@ -270,9 +283,10 @@ async fn with_host(
         .insert("scenario".to_owned(), document.scenario.to_string());
     let from = clock::mono();
     let (tree, client) = started(options, host, client, &tenant, &start).await?;
+    deaths.look(host, watcher);
     watcher.started(&tenant, &tree);
     let mut client = tokio::select! {
-        client = follow(host, client, &tenant, &tree, watcher) => client?,
+        client = follow(host, client, &tenant, &tree, &mut deaths, watcher) => client?,
         // Whoever has done all that the scenario says goes away.
         error = failing(people::act(host, &tenant, &tree, &document.people)) => return Err(error),
     };
@@ -290,9 +304,12 @@ async fn with_host(
     let audit = answered(host, &mut client, async |client: &ApiClient| {
         client.audit(&tenant, &tree).await
     });
+    let audit = audit.await?;
+    // One that died of the tree's last event died behind the tree's end.
+    deaths.look(host, watcher);
     Ok(Left {
         verify,
-        audit: audit.await?,
+        audit,
         witness: desk::witness(desk.url()).await?,
         tenant,
         tree,

@@ -40,6 +40,8 @@ pub struct Evidence<'a> {
     pub faults: &'a [Fault],
     /// The log.
     pub log: &'a LogReader,
+    /// Its last position before the host was started for the tree: whatever is behind it belongs to the run.
+    pub before: u64,
     /// What the desk saw.
     pub witness: &'a Witness,
     /// What verify found while the host lived.
@@ -107,7 +109,12 @@ pub struct Check {
 /// # Errors
 /// The log cannot be read.
 pub fn judge(evidence: &Evidence<'_>) -> Result<Report, ReadError> {
-    let seen = Seen::read(evidence.log, evidence.tenant, evidence.tree)?;
+    let seen = Seen::read(
+        evidence.log,
+        evidence.tenant,
+        evidence.tree,
+        evidence.before,
+    )?;
     let measures = measures::of(evidence, &seen);
     let checks = checks::of(evidence, &seen, &measures);
     let held = checks.iter().all(|check| check.held);

@@ -20,7 +20,7 @@ mod values;
 use std::{
     fs::{self, File},
     io,
-    path::{Path, PathBuf},
+    path::Path,
     sync::Arc,
 };
 
@@ -33,6 +33,7 @@ use fjall::{Database, Keyspace, KeyspaceCreateOptions, KvSeparationOptions};
 
 pub use self::{
     commits::Recorded,
+    heal::OpenLogError,
     meta::StreamPosition,
     quarantine::Quarantined,
     rows::{Row, RowEnd, RowFilter, RowState},
@@ -42,46 +43,9 @@ pub use self::{
 };
 use crate::{
     admission::{Head, Stored},
-    data_dir::{DataDir, DataDirError},
+    data_dir::DataDir,
     limits::{JOURNAL_BYTES, MEMTABLE_BYTES, SEPARATED_BYTES_MIN},
 };
-
-/// Why the log cannot be opened.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenLogError {
-    /// The data directory cannot be used.
-    #[error(transparent)]
-    Directory(#[from] DataDirError),
-    /// fjall cannot open it.
-    #[error("the log at {path} does not open")]
-    Database {
-        /// Where.
-        path: PathBuf,
-        /// What fjall says.
-        #[source]
-        source: fjall::Error,
-    },
-    /// It cannot be used, and cannot be put out of the way.
-    #[error(
-        "the log at {path} cannot be used, and cannot be renamed either: look at the rights of its directory"
-    )]
-    SetAside {
-        /// Where.
-        path: PathBuf,
-        /// What the system says.
-        #[source]
-        source: io::Error,
-    },
-    /// What it says about itself cannot be read.
-    #[error("the log at {path} cannot be read")]
-    Read {
-        /// Where.
-        path: PathBuf,
-        /// What cannot be read.
-        #[source]
-        source: ReadError,
-    },
-}
 
 /// Why something in the log cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -220,12 +184,13 @@ pub struct Log {
 }
 
 impl Log {
-    /// Opens the log of a data directory that is there, and takes the directory's lock.
+    /// Opens the log of a data directory that is there, and takes the directory's lock. One that is damaged or gone is left as it is, for a host
+    /// to read again from the stream.
     ///
     /// # Errors
     /// [`OpenLogError`].
     pub fn open(data: &Path) -> Result<Self, OpenLogError> {
-        Self::open_in(DataDir::take_existing(data)?)
+        heal::open_as_it_is(DataDir::take_existing(data)?)
     }
 
     pub(crate) fn open_in(directory: DataDir) -> Result<Self, OpenLogError> {

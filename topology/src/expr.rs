@@ -162,6 +162,32 @@ impl Condition {
         }
     }
 
+    /// Why a comparison does not hold: what was expected, and what is there. Nothing for conditions that are made of others.
+    #[must_use]
+    pub fn expected_and_seen(&self, scope: &dyn Scope) -> Option<(String, String)> {
+        let (words, pair) = match self {
+            Self::Eq(pair) => ("", pair),
+            Self::Ne(pair) => ("something else than ", pair),
+            Self::Lt(pair) => ("less than ", pair),
+            Self::Gt(pair) => ("more than ", pair),
+            Self::In(pair) => ("one of ", pair),
+            Self::Exists(_) | Self::All(_) | Self::Any(_) | Self::Not(_) => return None,
+        };
+        let shown = |template: &Template| {
+            let value = template.resolve(scope);
+            value.map_or_else(|dangling| dangling.to_string(), |value| value.to_string())
+        };
+        // What is read stands on either side.
+        let is_read = |template: &Template| !template.references().is_empty();
+        let (seen, wanted) = match pair {
+            [a, b] if is_read(b) && !is_read(a) && matches!(self, Self::Eq(_) | Self::Ne(_)) => {
+                (b, a)
+            }
+            [a, b] => (a, b),
+        };
+        Some((format!("{words}{}", shown(wanted)), shown(seen)))
+    }
+
     /// Every reference in it.
     pub fn references(&self) -> Vec<&Reference> {
         match self {

@@ -109,6 +109,20 @@ pub enum Progress {
 }
 
 impl Plan {
+    /// The tools that its nodes call, its agents have and its ends are proved with: the contract may allow more.
+    #[must_use]
+    pub fn used_tools(&self) -> BTreeSet<&ToolName> {
+        let graphs = std::iter::once(&self.root).chain(self.children.values());
+        let nodes = graphs.flat_map(|graph| graph.nodes.values());
+        let of_nodes = nodes.flat_map(|node| {
+            let evidence = node.end.iter().flat_map(|end| &end.evidence);
+            let checks = evidence.map(|evidence| &evidence.check);
+            node.call.iter().map(|call| &call.tool).chain(checks)
+        });
+        let of_agents = self.agents.values().flat_map(|agent| &agent.tools);
+        of_nodes.chain(of_agents).collect()
+    }
+
     /// The nodes of a run's program; none when the release has no such agent.
     #[must_use]
     pub fn graph(&self, program: &Program) -> Option<&Graph> {

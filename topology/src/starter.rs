@@ -57,7 +57,7 @@ impl Starter {
             Self::Tool => include_str!("starter/tool.yaml"),
             Self::Scenario => include_str!("starter/scenario.yaml"),
         };
-        Ok(text.replace("NAME", name))
+        Ok(text.replace("OWN_NAME", name))
     }
 }
 

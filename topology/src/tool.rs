@@ -100,6 +100,22 @@ pub struct Limits {
 }
 
 impl Tool {
+    /// The base URLs that its addresses name, and that the host is told: `{desk}`.
+    #[must_use]
+    pub fn endpoints(&self) -> BTreeSet<&str> {
+        let Transport::Http(http) = &self.transport else {
+            return BTreeSet::new();
+        };
+        let lookup = http.lookup_by_key.iter().map(|lookup| &lookup.url);
+        let addresses = std::iter::once(&http.request.url).chain(lookup);
+        let places = addresses.flat_map(|address| address.split('{').skip(1));
+        places
+            .filter_map(|behind| behind.split_once('}'))
+            .map(|(place, _)| place)
+            .filter(|place| *place != "key" && !place.starts_with("arguments."))
+            .collect()
+    }
+
     /// Whether a call changes nothing outside.
     #[must_use]
     pub fn is_read(&self) -> bool {

@@ -158,7 +158,14 @@ impl State {
                 match evidence {
                     Some(evidence) if evidence.expect.holds(&scope) => passed(body),
                     Some(evidence) => {
-                        failed(format!("{}: the declared condition", evidence.check), body)
+                        let compared = evidence.expect.expected_and_seen(&scope);
+                        let expected = match compared {
+                            Some((wanted, seen)) => {
+                                format!("{wanted} from {} instead of {seen}", evidence.check)
+                            }
+                            None => format!("{}: the declared condition", evidence.check),
+                        };
+                        failed(expected, body)
                     }
                     None => failed("a declared check".to_owned(), body),
                 }

@@ -1,14 +1,17 @@
 //! The client of the API: finds the host, asks it, and goes on asking when the host was started again meanwhile.
 
+mod wait;
+
 use std::path::{Path, PathBuf};
 
 use async_nats::{Client, ConnectOptions};
 use coppice_messages::ids::{RunId, TenantId, TreeId};
-use coppice_store::{InvalidRealm, Realm, clock};
+use coppice_store::{InvalidRealm, Realm};
 use coppice_topology::tree::Frame;
 use serde::{Serialize, de::DeserializeOwned};
 use tokio::sync::Mutex;
 
+pub use self::wait::HostIs;
 use super::{
     ApiError, AuditReport, AuditRequest, CallbackRequest, Called, CancelRequest, Code, CopyPage,
     CopyRequest, EventFilter, Feed, GetRequest, ListReply, ListRequest, Refused, RunView,
@@ -17,7 +20,7 @@ use super::{
 };
 use crate::{
     endpoint::{Access, Endpoint, EndpointError, OPERATOR},
-    limits::{AGAIN_FIRST, AGAIN_LONGEST, ANSWER_WAIT, LOOK_AGAIN, MESSAGE_BYTES_MAX},
+    limits::{ANSWER_WAIT, MESSAGE_BYTES_MAX},
 };
 
 /// Why a request has no reply.
@@ -328,51 +331,6 @@ impl ApiClient {
             url: link.url,
             said,
         })
-    }
-
-    /// Waits until a run has ended, however often its host is started again meanwhile, and returns it.
-    ///
-    /// # Errors
-    /// One that does not pass, such as an unknown run.
-    pub async fn wait_ended(&self, tenant: &TenantId, run: &RunId) -> Result<RunView, ClientError> {
-        let filter = EventFilter {
-            run: Some(run.clone()),
-            kind: Some("run.ended".to_owned()),
-            ..EventFilter::default()
-        };
-        let mut attempt = 0;
-        loop {
-            match self.wait_once(tenant, run, &filter).await {
-                Ok(Some(view)) => return Ok(view),
-                Ok(None) => attempt = 0,
-                Err(error) if error.is_passing() => {
-                    clock::pause(clock::backoff(attempt, AGAIN_FIRST, AGAIN_LONGEST)).await;
-                    attempt += 1;
-                    self.find_again().await?;
-                }
-                Err(error) => return Err(error),
-            }
-        }
-    }
-
-    /// Waits for the feed's word, or for a while: a feed over which a host was restarted may have missed it.
-    async fn wait_once(
-        &self,
-        tenant: &TenantId,
-        run: &RunId,
-        filter: &EventFilter,
-    ) -> Result<Option<RunView>, ClientError> {
-        let mut feed = self.feed(tenant, filter).await?;
-        let view = self.get(tenant, run).await?;
-        if view.ended.is_some() {
-            return Ok(Some(view));
-        }
-        tokio::select! {
-            _ = feed.next() => {}
-            () = clock::pause(LOOK_AGAIN) => {}
-        }
-        let view = self.get(tenant, run).await?;
-        Ok(view.ended.is_some().then_some(view))
     }
 
     /// Looks whether the host is elsewhere now, and connects to it there.

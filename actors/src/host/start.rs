@@ -158,6 +158,23 @@ fn admit(services: &Services) -> Result<(), ApiError> {
     Ok(())
 }
 
+/// Whether every base URL that a tool names is known: without it the first call would fail, with work done before.
+fn reachable(services: &Services, plan: &Plan) -> Result<(), ApiError> {
+    let Some((tool, place)) = services.broker.unknown_endpoint(plan) else {
+        return Ok(());
+    };
+    let message = format!(
+        "the tool {tool} of {} needs {{{place}}}, and this host was not told where that is: start it with --endpoint {place}=URL{}",
+        plan.name,
+        if place == "desk" {
+            " or --with-desk"
+        } else {
+            ""
+        }
+    );
+    Err(ApiError::new(Code::UnknownEndpoint, message))
+}
+
 /// The release of a request, which this host can carry out.
 async fn plan(
     services: &Services,
@@ -177,7 +194,8 @@ async fn plan(
 
 fn able(services: &Services, plan: &Plan) -> Result<(), ApiError> {
     let able = services.broker.check(plan);
-    able.map_err(|missing| ApiError::new(Code::InvalidRelease, missing.to_string()))
+    able.map_err(|missing| ApiError::new(Code::InvalidRelease, missing.to_string()))?;
+    reachable(services, plan)
 }
 
 /// One that the log has needs no documents; of another they are compiled before anything is stored.

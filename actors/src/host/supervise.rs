@@ -90,6 +90,16 @@ impl HostProcess {
         self.known.borrow().restarts
     }
 
+    /// Resolves when it was started again more often than `seen` times, with how often that is.
+    pub async fn restarted(&self, seen: u32) -> u32 {
+        let mut known = self.known.clone();
+        match known.wait_for(|known| known.restarts > seen).await {
+            Ok(known) => known.restarts,
+            // It runs no more, which `ended` says.
+            Err(_) => std::future::pending().await,
+        }
+    }
+
     /// Resolves when it runs no more and is not started again.
     pub async fn ended(&self) -> SupervisedEnd {
         let mut known = self.known.clone();

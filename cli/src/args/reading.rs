@@ -21,7 +21,7 @@ pub struct TreeChoice {
   coppice ls --roots
   coppice ls --label team=support --open")]
 pub struct LsArgs {
-    /// Only of this tenant [default: of all]
+    /// Whose runs [default: of whom the directory was made for, else default]
     #[arg(long, value_name = "NAME", value_parser = tenant)]
     pub tenant: Option<TenantId>,
     /// Only of this tree
@@ -100,6 +100,9 @@ pub struct EventsArgs {
     /// Only of this kind; * stands for anything
     #[arg(long, value_name = "KIND")]
     pub kind: Option<String>,
+    /// List every kind of event that there is, and leave
+    #[arg(long)]
+    pub kinds: bool,
     /// From this position of the log on
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub from: u64,

@@ -120,16 +120,20 @@ fn endpoint(given: &str) -> Result<(String, String), String> {
   coppice submit incident-comparison --input '{\"request_id\": \"r-1\", \"incidents\": [\"incident_104\"]}' --wait
   coppice submit mine.yaml --input input.json --key order-4711
 
-With the same key the same tree is met again: nothing is started twice. With --wait the exit code is 1 when it does not succeed.")]
+The same request meets the same tree: nothing is started twice. Without --key it is the same when topology and input are; --again starts
+another tree. With --wait the exit code is 1 when it does not succeed.")]
 pub struct SubmitArgs {
     /// A topology of the library, or a file
     pub topology: String,
     /// What the tree works on: a JSON file, or JSON
     #[arg(long, value_name = "FILE|JSON")]
     pub input: String,
-    /// The client's key [default: a new one]
+    /// The client's key [default: derived from the topology and the input]
     #[arg(long, value_name = "KEY")]
     pub key: Option<ClientKey>,
+    /// Start another tree, although the same request was sent before
+    #[arg(long, conflicts_with = "key")]
+    pub again: bool,
     /// A label, for looking up; may be given many times
     #[arg(long = "label", value_name = "K=V", value_parser = super::reading::label)]
     pub labels: Vec<(String, String)>,
@@ -145,7 +149,7 @@ pub struct SubmitArgs {
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "Examples:
   coppice cancel fan-out-join-7-a3487054b93d449c5594 --why 'the request was withdrawn'
-  coppice show TREE --kind 'run.cancel_*'      what became of everything below")]
+  coppice events --tree TREE --kind 'run.cancel_*'      what became of everything below")]
 pub struct CancelArgs {
     /// The run; everything below it is cancelled too
     pub run: RunId,

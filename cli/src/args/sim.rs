@@ -8,6 +8,9 @@ use clap::{Args, Subcommand};
 #[derive(Debug, Subcommand)]
 pub enum SimCommand {
     /// Show that one seed is one history: run seeds twice and compare
+    #[command(after_help = "Examples:
+  coppice sim meta
+  coppice sim meta --seeds 1..100")]
     Meta {
         /// Which seeds
         #[arg(long, value_name = "A..B", default_value = "1..20")]
@@ -16,6 +19,8 @@ pub enum SimCommand {
     /// Run seeds; each that breaks a law leaves a file
     Run(SimRunArgs),
     /// Repeat what a failing seed's file says
+    #[command(after_help = "Examples:
+  coppice sim replay .coppice/sim/seed-7.json")]
     Replay {
         /// The file
         #[arg(value_name = "FILE")]
@@ -25,6 +30,10 @@ pub enum SimCommand {
 
 /// `coppice sim run`
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  coppice sim run
+  coppice sim run --seeds 1..10000 --at-most 1
+  coppice sim run --seeds 7 --failures /tmp/failures      one seed")]
 pub struct SimRunArgs {
     /// Which seeds, both ends included
     #[arg(long, value_name = "A..B", default_value = "1..500")]

@@ -43,7 +43,7 @@ pub async fn backup(args: &BackupArgs, common: &Common) -> Result<(), Failure> {
         let help = "name a directory that is not there: a backup is never written over";
         return Err(Failure::Input(Problem::new(message).help(help)));
     }
-    let reach = Reach::open(common.data.as_deref()).await?;
+    let reach = Reach::open(common).await?;
     let mut beside = place.as_os_str().to_owned();
     beside.push(format!(".part-{}", std::process::id()));
     let mut under_way = UnderWay {

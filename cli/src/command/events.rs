@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use coppice_actors::api::{EventFilter, EventView, Feed, ListRequest, TailRequest};
 use coppice_messages::{
     commit::Entry,
+    event::KINDS,
     ids::{RunId, TenantId, TreeId},
 };
 use coppice_store::clock;
@@ -24,7 +25,10 @@ const AGAIN: Duration = Duration::from_millis(500);
 
 /// `coppice events`
 pub async fn events(args: &EventsArgs, common: &Common) -> Result<(), Failure> {
-    let mut reach = Reach::open(common.data.as_deref()).await?;
+    if args.kinds {
+        return kinds(common);
+    }
+    let mut reach = Reach::open(common).await?;
     let tenant = reach.tenant(args.tenant.as_ref());
     let mut request = TailRequest {
         from: args.from,
@@ -38,7 +42,7 @@ pub async fn events(args: &EventsArgs, common: &Common) -> Result<(), Failure> {
     if !request.filter.takes_some_kind() {
         let kind = args.kind.as_deref().unwrap_or_default();
         return Err(Failure::input(format!(
-            "there is no kind of event {kind:?}: coppice log stats lists those that were recorded"
+            "there is no kind of event {kind:?}: coppice events --kinds lists those that there are, coppice log stats those that were recorded"
         )));
     }
     if !args.follow {
@@ -59,11 +63,21 @@ pub async fn events(args: &EventsArgs, common: &Common) -> Result<(), Failure> {
         let printed = print(&reach, &tenant, &mut request, &mut paths, common.json).await?;
         return printed.map_or(Ok(()), Err);
     }
+    let mut alone = false;
     loop {
         let mut feed = match &reach.way {
             Way::Host(client) => client.feed(&tenant, &request.filter).await.ok(),
             Way::Log(_) => None,
         };
+        match (&feed, alone) {
+            (Some(_), true) => eprintln!("a host is there: following it"),
+            (None, false) => eprintln!(
+                "no host lives in {}: waiting for one (coppice up)",
+                reach.data.display()
+            ),
+            (Some(_), false) | (None, true) => {}
+        }
+        alone = feed.is_none();
         while feed.is_some() {
             match print(&reach, &tenant, &mut request, &mut paths, common.json).await? {
                 None => news(&mut feed).await,
@@ -83,6 +97,20 @@ pub async fn events(args: &EventsArgs, common: &Common) -> Result<(), Failure> {
             }
         };
     }
+}
+
+/// Every kind of event that there is.
+fn kinds(common: &Common) -> Result<(), Failure> {
+    let kinds: Vec<&str> = KINDS.iter().map(|(kind, _)| *kind).collect();
+    if common.json {
+        return out::json(&kinds);
+    }
+    out::text(
+        &kinds
+            .iter()
+            .map(|kind| format!("{kind}\n"))
+            .collect::<String>(),
+    )
 }
 
 async fn news(feed: &mut Option<Feed>) {

@@ -7,7 +7,8 @@ mod up;
 
 use std::{collections::BTreeMap, future::pending, path::Path};
 
-use coppice_messages::ids::TenantId;
+use coppice_actors::api::{ApiClient, HostIs, RunView};
+use coppice_messages::ids::{RunId, TenantId};
 use coppice_scenarios::{
     desk::World,
     runner::{DESK, DeskProcess, DeskProcessError, HostedError, can_be_used, outside},
@@ -15,14 +16,14 @@ use coppice_scenarios::{
 
 pub use self::{
     resume::resume,
-    submit::submit,
+    submit::{said, submit},
     tell::{callback, cancel, signal},
     up::up,
 };
 use crate::{
     failure::{Failure, Problem},
     memo::Memo,
-    reach::unusable,
+    reach::{failed, unusable},
 };
 
 fn host_failed(error: &HostedError) -> Failure {
@@ -32,6 +33,22 @@ fn host_failed(error: &HostedError) -> Failure {
     } else {
         Failure::Environment(problem)
     }
+}
+
+/// Waits for the end of a run, and says when its host is gone meanwhile: nothing happens until there is another.
+async fn wait_ended(
+    client: &ApiClient,
+    tenant: &TenantId,
+    run: &RunId,
+) -> Result<RunView, Failure> {
+    let say = |host| match host {
+        HostIs::Gone => eprintln!("the host is gone: waiting for the next one (coppice up)"),
+        HostIs::Back => eprintln!("a host is there again: the tree goes on"),
+    };
+    client
+        .wait_ended_telling(tenant, run, say)
+        .await
+        .map_err(failed)
 }
 
 /// Resolves when a desk has ended that nobody stopped.

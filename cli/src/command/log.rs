@@ -37,7 +37,7 @@ pub async fn log(command: &LogCommand, common: &Common) -> Result<(), Failure> {
 
 /// Each run of a tree folded from its events, twice: the two are equal, or the fold depends on something that is not recorded.
 async fn rebuild(args: &RebuildArgs, common: &Common) -> Result<(), Failure> {
-    let reach = Reach::open(common.data.as_deref()).await?;
+    let reach = Reach::open(common).await?;
     let tenant = reach.tenant(args.tree.tenant.as_ref());
     let tree = reach.the_tree(&tenant, args.tree.tree.as_ref()).await?;
     let (mut rebuilt, mut equal) = (Vec::new(), true);
@@ -92,7 +92,7 @@ struct Stats {
 }
 
 async fn stats(common: &Common) -> Result<(), Failure> {
-    let reach = Reach::open(common.data.as_deref()).await?;
+    let reach = Reach::open(common).await?;
     let tenant = reach.tenant(None);
     let mut stats = Stats {
         tenant: tenant.to_string(),
@@ -124,12 +124,12 @@ async fn stats(common: &Common) -> Result<(), Failure> {
         return out::json(&stats);
     }
     out::line(format!(
-        "tenant {}: {} trees, {} runs ({} open), {} events, last position {}, {} KiB on disk",
+        "tenant {}: {}, {} ({} open), {}, last position {}, {} KiB on disk",
         stats.tenant,
-        stats.trees,
-        stats.runs,
+        out::count(stats.trees, "tree"),
+        out::count(stats.runs, "run"),
         stats.open,
-        stats.events,
+        out::count(stats.events, "event"),
         stats.pos,
         stats.disk_bytes / 1024
     ))?;

@@ -8,6 +8,7 @@ mod watch;
 pub use self::{env::env, show::show, status::status, watch::watch};
 
 use coppice_actors::api::{Finding, ListRequest, RunRow, RunStateFilter};
+use coppice_messages::ids::TenantId;
 
 use crate::{
     args::{AuditArgs, Common, LsArgs},
@@ -18,7 +19,7 @@ use crate::{
 
 /// `coppice ls`
 pub async fn ls(args: &LsArgs, common: &Common) -> Result<(), Failure> {
-    let reach = Reach::open(common.data.as_deref()).await?;
+    let reach = Reach::open(common).await?;
     let tenant = reach.tenant(args.tenant.as_ref());
     let request = ListRequest {
         tree: args.tree.clone(),
@@ -33,6 +34,14 @@ pub async fn ls(args: &LsArgs, common: &Common) -> Result<(), Failure> {
         limit: None,
     };
     let mut runs = reach.all(&tenant, request).await?;
+    if runs.is_empty() {
+        // Nothing is no answer to a name that is not there.
+        if let Some(tree) = &args.tree {
+            reach.runs_of(&tenant, tree).await?;
+        } else if args.tenant.is_some() && tenant != TenantId::host() {
+            reach.the_tree(&tenant, None).await?;
+        }
+    }
     runs.sort_by(|one, other| (one.opened_at, &one.run).cmp(&(other.opened_at, &other.run)));
     if common.json {
         return out::json(&runs);
@@ -61,7 +70,7 @@ fn ending(row: &RunRow) -> String {
 
 /// `coppice audit`
 pub async fn audit(args: &AuditArgs, common: &Common) -> Result<(), Failure> {
-    let reach = Reach::open(common.data.as_deref()).await?;
+    let reach = Reach::open(common).await?;
     let tenant = reach.tenant(args.tree.tenant.as_ref());
     let tree = reach.the_tree(&tenant, args.tree.tree.as_ref()).await?;
     let report = reach.audit(&tenant, &tree).await?;
@@ -75,8 +84,9 @@ pub async fn audit(args: &AuditArgs, common: &Common) -> Result<(), Failure> {
             many => format!("{many} findings"),
         };
         out::line(format!(
-            "{tree}: {} runs, {} events: {found}",
-            report.runs, report.events
+            "{tree}: {}, {}: {found}",
+            out::count(report.runs, "run"),
+            out::count(report.events, "event")
         ))?;
     }
     none(&report.findings)

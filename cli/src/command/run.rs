@@ -4,18 +4,17 @@ mod faults;
 mod print;
 mod repeat;
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use coppice_actors::host::BusChoice;
 use coppice_scenarios::{
+    library::Source,
     runner::{self, RunError, RunOptions},
     scenario::Scenario,
     verdict::{Report, Verdict},
 };
 use coppice_store::{BusOptions, Credentials, GuardCommand, Realm, clock};
+use coppice_topology::check::FileKind;
 
 pub use self::{faults::faults, print::invoked};
 use crate::{
@@ -23,13 +22,12 @@ use crate::{
     data,
     failure::{Failure, Problem},
     live::Live,
-    memo::Memo,
     out,
 };
 
 /// `coppice run`
 pub async fn run(args: &RunArgs, common: &Common) -> Result<(), Failure> {
-    let scenario = Scenario::find(&args.scenario)?;
+    let scenario = found(&args.scenario)?;
     let seed = seed(args.seed, &scenario);
     if args.repeat > 1 {
         return repeat::repeat(args, common, &scenario, seed).await;
@@ -43,13 +41,30 @@ pub async fn run(args: &RunArgs, common: &Common) -> Result<(), Failure> {
             out::text(&print::again(args, &report))?;
         }
         if !args.discard {
-            out::text(&print::next_commands(&report, common.data.as_deref()))?;
+            out::text(&print::next_commands(&report))?;
         }
     }
     if args.discard {
-        discard(&report.data)?;
+        data::discard(&report.data)?;
     }
     held(report.verdict)
+}
+
+/// The scenario that a person named; a topology that was named instead is said to be one.
+fn found(name: &str) -> Result<Scenario, Failure> {
+    let source = Source::named("scenario", "scenarios", name)
+        .map_err(|error| Failure::Input(Problem::of(&error)))?;
+    if matches!(
+        FileKind::of(&source.file, &source.bytes),
+        Ok(FileKind::Topology)
+    ) {
+        let message = format!("{} is a topology, and no scenario", source.file);
+        let help = format!(
+            "start a tree of it: coppice submit {name} --input JSON, or write a scenario that names it: coppice new scenario NAME"
+        );
+        return Err(Failure::Input(Problem::new(message).help(help)));
+    }
+    Ok(Scenario::read(source)?)
 }
 
 fn held(verdict: Verdict) -> Result<(), Failure> {
@@ -99,18 +114,28 @@ async fn once(
         }
     };
     let report = runner::run(options, &mut live, interrupted).await;
-    if report.is_err() && given.is_none() && Memo::read(&data).is_none() {
+    let started = live.has_started();
+    if report.is_err() && given.is_none() && !started {
         // Nothing ever ran there.
-        discard(&data)?;
+        data::discard(&data)?;
     }
-    report.map_err(|error| match error {
-        RunError::Interrupted | RunError::DeskGone(_) => {
-            let (program, data) = (print::invoked(), data.display());
-            let go_on = format!("go on with: {program} resume --data {data}");
-            Failure::Environment(Problem::of(&error).help(go_on))
-        }
-        error => failed(&error),
-    })
+    report.map_err(|error| ended_before(&error, &data, started))
+}
+
+/// There is no verdict: why, and what is left to go on with.
+fn ended_before(error: &RunError, data: &Path, started: bool) -> Failure {
+    let told = match error {
+        RunError::Interrupted => Failure::Interrupted,
+        RunError::DeskGone(_) => Failure::Environment,
+        error => return failed(error),
+    };
+    let help = if started {
+        let program = print::invoked();
+        format!("go on with: {program} resume --data {}", data.display())
+    } else {
+        "nothing had been started".to_owned()
+    };
+    told(Problem::of(error).help(help))
 }
 
 fn failed(error: &RunError) -> Failure {
@@ -151,12 +176,5 @@ pub fn bus_options(args: &BusArgs, guard: GuardCommand) -> Result<BusOptions, Fa
         url: url.clone(),
         realm: Realm::shared(realm).map_err(|error| Failure::Input(Problem::of(&error)))?,
         credentials: credentials.map_or(Credentials::None, Credentials::File),
-    })
-}
-
-fn discard(data: &Path) -> Result<(), Failure> {
-    fs::remove_dir_all(data).map_err(|error| {
-        let message = format!("{} cannot be removed: {error}", data.display());
-        Failure::Environment(Problem::new(message))
     })
 }

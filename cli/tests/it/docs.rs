@@ -269,6 +269,11 @@ fn every_command_of_the_tour_does_what_is_shown() {
 }
 
 #[test]
+fn every_command_of_the_page_on_the_feed_does_what_is_shown() {
+    follow(include_str!("../../../docs/events.md"), 2);
+}
+
+#[test]
 fn every_command_of_the_page_on_tools_does_what_is_shown() {
     follow(include_str!("../../../docs/tools.md"), 5);
 }

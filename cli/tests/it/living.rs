@@ -138,7 +138,7 @@ fn an_interrupted_run_is_gone_on_with_and_ends_as_it_should() {
     let tree = started.expect("the tree is named when it was started");
     signal("INT", run.id());
     let rest: Vec<String> = lines.map_while(Result::ok).collect();
-    assert_eq!(run.wait().expect("it ends").code(), Some(3));
+    assert_eq!(run.wait().expect("it ends").code(), Some(130));
     assert!(
         rest.iter().any(|line| line.contains("resume --data d")),
         "{rest:?}"
@@ -255,9 +255,14 @@ fn a_tree_that_does_not_succeed_says_why_and_ends_with_code_1() {
     let submit = ["submit", "incident-comparison", "--input", INPUT, "--wait"];
     place.run(&submit).good();
     // The second tree of one request files a second ticket, and its evidence wants one.
-    let said = place.run(&submit);
+    let said = place.run(&[&submit[..], &["--again"]].concat());
     assert_eq!(said.code, 1, "{}{}", said.stdout, said.stderr);
     assert!(said.stdout.contains(": failed"), "{}", said.stdout);
+    assert!(
+        said.stdout.contains("1 from find_ticket instead of 2"),
+        "{}",
+        said.stdout
+    );
     up.stop();
 }
 

@@ -8,6 +8,7 @@ mod full_disk;
 mod keeping;
 mod living;
 mod output;
+mod repeated;
 mod scenarios;
 #[path = "../../../store/tests/it/small_disk.rs"]
 mod small_disk;

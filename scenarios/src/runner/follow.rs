@@ -2,7 +2,9 @@
 
 use std::{collections::BTreeSet, future::Future, time::Duration};
 
-use coppice_actors::api::{ApiClient, ClientError, EventFilter, Feed, TailRequest, TreeRequest};
+use coppice_actors::api::{
+    ApiClient, ClientError, EventFilter, EventView, Feed, TailRequest, TreeRequest,
+};
 use coppice_messages::ids::{RunId, TenantId, TreeId};
 use coppice_store::clock;
 use coppice_topology::tree::{Frame, State};
@@ -21,6 +23,23 @@ pub(super) async fn in_time<T>(answer: impl Future<Output = T>) -> Option<T> {
     tokio::time::timeout(ANSWER, answer).await.ok()
 }
 
+/// The deaths of a host, each said once.
+#[derive(Debug, Default)]
+pub struct Deaths {
+    said: u32,
+}
+
+impl Deaths {
+    /// Says it when the host was started again since the last look.
+    pub fn look(&mut self, host: &Hosted, watcher: &mut dyn Watcher) {
+        let restarts = host.restarts();
+        if restarts != self.said {
+            self.said = restarts;
+            watcher.restarted(restarts);
+        }
+    }
+}
+
 /// Follows a tree to its end and shows each picture of it. Returns a client of the host as it is then.
 ///
 /// # Errors
@@ -30,6 +49,7 @@ pub async fn follow(
     mut client: ApiClient,
     tenant: &TenantId,
     tree: &TreeId,
+    deaths: &mut Deaths,
     watcher: &mut dyn Watcher,
 ) -> Result<ApiClient, RunError> {
     let request = TreeRequest {
@@ -41,16 +61,13 @@ pub async fn follow(
         ..EventFilter::default()
     };
     let mut feed = client.feed(tenant, &of_tree).await.ok();
-    let (mut shown, mut restarts) = (0, host.restarts());
+    let mut shown = 0;
     loop {
         let asked = tokio::select! {
             asked = in_time(client.tree(tenant, &request)) => asked,
             gone = host.gone() => return Err(gone.into()),
         };
-        if host.restarts() != restarts {
-            restarts = host.restarts();
-            watcher.restarted(restarts);
-        }
+        deaths.look(host, watcher);
         match asked {
             Some(Ok(frame)) => {
                 if frame.position != shown {
@@ -60,7 +77,11 @@ pub async fn follow(
                 if has_ended(&frame) {
                     return Ok(client);
                 }
-                news(&mut feed).await;
+                for event in news(&mut feed).await {
+                    if let Some(died) = worker_died(&event, &frame) {
+                        watcher.phase(&died);
+                    }
+                }
             }
             Some(Err(error)) if !error.is_passing() => return Err(error.into()),
             Some(Err(_)) | None => {
@@ -76,18 +97,45 @@ fn has_ended(frame: &Frame) -> bool {
     root.is_some_and(|root| root.state == State::Ended)
 }
 
-/// Waits until something was recorded, or for a while.
-async fn news(feed: &mut Option<Feed>) {
+/// Waits until something was recorded, or for a while. What comes in quick succession is one picture.
+async fn news(feed: &mut Option<Feed>) -> Vec<EventView> {
     let Some(open) = feed else {
         clock::pause(LOOK).await;
-        return;
+        return Vec::new();
     };
-    match tokio::time::timeout(SILENCE, open.next()).await {
-        // What comes in quick succession is one picture.
-        Ok(Some(_)) => clock::pause(LOOK).await,
-        Ok(None) => *feed = None,
-        Err(_) => {}
+    let (mut events, mut patience) = (Vec::new(), SILENCE);
+    let from = clock::mono();
+    loop {
+        match tokio::time::timeout(patience, open.next()).await {
+            Ok(Some(event)) => events.push(event),
+            Ok(None) => {
+                *feed = None;
+                return events;
+            }
+            Err(_) => return events,
+        }
+        patience = LOOK;
+        if from.elapsed() > SILENCE {
+            return events;
+        }
     }
+}
+
+/// In words, when the actor of a child died.
+fn worker_died(event: &EventView, frame: &Frame) -> Option<String> {
+    if event.kind != "child.crashed" {
+        return None;
+    }
+    let text = |name: &str| event.body.get(name).and_then(|value| value.as_str());
+    let child = text("child")?;
+    let known = frame.runs.iter().find(|run| run.run.as_str() == child);
+    let place = known.map_or(child, |run| run.path.as_str());
+    let then = match text("restart_at") {
+        Some(_) => "its parent starts it again",
+        None => "its parent gives it up",
+    };
+    let why = text("why").unwrap_or("no reason is recorded");
+    Some(format!("{place} died ({why}): {then}"))
 }
 
 /// Addresses of the faults that stand in a tenant's system chain.

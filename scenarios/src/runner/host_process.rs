@@ -119,6 +119,11 @@ impl Hosted {
         self.process.restarts()
     }
 
+    /// Resolves when it was started again more often than `seen` times, with how often that is.
+    pub async fn restarted(&self, seen: u32) -> u32 {
+        self.process.restarted(seen).await
+    }
+
     /// Resolves with the reason when it runs no more.
     pub async fn gone(&self) -> HostedError {
         let end = self.process.ended().await;

@@ -195,6 +195,7 @@ fn befell(fault: &Fault, callbacks: &[Delivery]) -> usize {
 fn rebuild(evidence: &Evidence<'_>, measures: &Measures) -> Check {
     let verify = evidence.verify;
     let said = |what: &str, compared: Compared| match compared {
+        Compared::Equal(0) => format!("{what} not compared (nothing was awake)"),
         Compared::Equal(count) => format!("{what} equal ({count})"),
         Compared::Different => format!("{what} different"),
         Compared::Skipped => format!("{what} not compared"),

@@ -16,7 +16,7 @@ use coppice_store::{LogReader, ReadError};
 /// What is recorded.
 #[derive(Default)]
 pub(super) struct Seen {
-    /// How many events of each kind: the tree's, and the host's from the start before it on.
+    /// How many events of each kind: the tree's, and the host's since it was started for it.
     pub kinds: BTreeMap<String, u64>,
     /// The kinds of the root's events, in order.
     pub root: Vec<String>,
@@ -26,7 +26,7 @@ pub(super) struct Seen {
     pub commits: u64,
     /// The tree's events.
     pub events: u64,
-    /// Starts of the host after the tree was opened.
+    /// Starts of the host after the first, which was made for the tree: it may have died before the tree was opened.
     pub host_restarts: u64,
     /// Addresses of the faults that struck.
     pub struck: Vec<String>,
@@ -41,24 +41,27 @@ struct Reading<'a> {
     tenant: &'a TenantId,
     tree: &'a TreeId,
     seen: Seen,
-    opened: bool,
-    system: BTreeMap<String, u64>,
+    started: bool,
     envelopes: BTreeMap<RunId, Delegation>,
     writes: BTreeSet<EffectKey>,
 }
 
 impl Seen {
-    /// Reads the whole log: what the host went through stands between the trees.
-    pub fn read(log: &LogReader, tenant: &TenantId, tree: &TreeId) -> Result<Self, ReadError> {
+    /// Reads what was recorded after the position `before`, at which the host was started for this tree.
+    pub fn read(
+        log: &LogReader,
+        tenant: &TenantId,
+        tree: &TreeId,
+        before: u64,
+    ) -> Result<Self, ReadError> {
         let mut reading = Reading::new(tenant, tree);
-        for positioned in log.commits_from(0) {
-            let bytes = positioned?.bytes;
+        for positioned in log.commits_from(before + 1) {
             // What cannot be decoded is for verify to find.
-            if let Ok(commit) = Commit::decode(&bytes) {
+            if let Ok(commit) = Commit::decode(&positioned?.bytes) {
                 reading.take(&commit);
             }
         }
-        Ok(reading.end())
+        Ok(reading.seen)
     }
 
     /// How many events of a kind there are.
@@ -73,19 +76,10 @@ impl<'a> Reading<'a> {
             tenant,
             tree,
             seen: Seen::default(),
-            opened: false,
-            system: BTreeMap::new(),
+            started: false,
             envelopes: BTreeMap::new(),
             writes: BTreeSet::new(),
         }
-    }
-
-    fn end(self) -> Seen {
-        let mut seen = self.seen;
-        for (kind, count) in self.system {
-            *seen.kinds.entry(kind).or_default() += count;
-        }
-        seen
     }
 
     fn take(&mut self, commit: &Commit) {
@@ -97,7 +91,6 @@ impl<'a> Reading<'a> {
         if commit.tenant != *self.tenant || commit.tree != *self.tree {
             return;
         }
-        self.opened = true;
         self.seen.commits += 1;
         self.seen.events += commit.events.len() as u64;
         for entry in &commit.events {
@@ -109,18 +102,17 @@ impl<'a> Reading<'a> {
     fn take_system(&mut self, commit: &Commit) {
         for entry in &commit.events {
             match &entry.event {
-                Event::System(system::Event::HostStarted(_)) if self.opened => {
-                    self.seen.host_restarts += 1;
+                Event::System(system::Event::HostStarted(_)) => {
+                    self.seen.host_restarts += u64::from(self.started);
+                    self.started = true;
                 }
-                // What was before this start has nothing to do with the tree.
-                Event::System(system::Event::HostStarted(_)) => self.system.clear(),
                 Event::System(system::Event::FaultInjected(fault)) => {
                     self.seen.struck.push(fault.address.clone());
                 }
                 _ => {}
             }
-            let count = self.system.entry(entry.event.kind().to_owned());
-            *count.or_default() += 1;
+            let kind = entry.event.kind().to_owned();
+            *self.seen.kinds.entry(kind).or_default() += 1;
         }
     }
 
@@ -182,6 +174,6 @@ impl Seen {
         for commit in commits {
             reading.take(commit);
         }
-        reading.end()
+        reading.seen
     }
 }

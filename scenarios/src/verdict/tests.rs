@@ -171,7 +171,7 @@ fn decisions_of_people_are_hand_work_also_of_kinds_that_this_build_does_not_know
 }
 
 #[test]
-fn restarts_and_faults_are_counted_from_the_start_before_the_tree_on() {
+fn restarts_and_faults_are_counted_from_the_first_start_on_also_before_the_tree_is_opened() {
     let started = || {
         Event::System(system::Event::HostStarted(HostStarted {
             host: named("h1"),
@@ -180,21 +180,24 @@ fn restarts_and_faults_are_counted_from_the_start_before_the_tree_on() {
         }))
     };
     let fault = Event::System(system::Event::FaultInjected(FaultInjected {
-        address: "root@run.opened:after=kill_host".to_owned(),
+        address: "root@run.opened:before=kill_host".to_owned(),
         run: None,
         noted_at: Timestamp(0),
     }));
     let system = |event| commit(RunId::system(), vec![event]);
+    let quiet = seen(&[system(started()), root(vec![opened()])]);
+    assert_eq!((quiet.host_restarts, quiet.count("host.started")), (0, 1));
     let seen = seen(&[
         system(started()),
+        system(fault),
         system(started()),
         root(vec![opened()]),
         system(started()),
-        system(fault),
     ]);
-    assert_eq!(seen.host_restarts, 1);
-    assert_eq!(seen.count("host.started"), 2);
-    assert_eq!(seen.struck, ["root@run.opened:after=kill_host"]);
+    assert_eq!(seen.host_restarts, 2);
+    assert_eq!(seen.count("host.started"), 3);
+    assert_eq!(seen.count("fault.injected"), 1);
+    assert_eq!(seen.struck, ["root@run.opened:before=kill_host"]);
 }
 
 #[test]

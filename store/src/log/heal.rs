@@ -6,12 +6,63 @@ use std::{
     path::PathBuf,
 };
 
-use super::{Log, LogReader, OpenLogError, ReadError, Tables, meta::Total, runs};
+use super::{Log, LogReader, ReadError, Tables, meta::Total, runs};
 use crate::{
     clock,
-    data_dir::DataDir,
+    data_dir::{DataDir, DataDirError},
     mark::{self, Shorter},
 };
+
+/// Why the log cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenLogError {
+    /// The data directory cannot be used.
+    #[error(transparent)]
+    Directory(#[from] DataDirError),
+    /// fjall cannot open it.
+    #[error("the log at {path} does not open")]
+    Database {
+        /// Where.
+        path: PathBuf,
+        /// What fjall says.
+        #[source]
+        source: fjall::Error,
+    },
+    /// fjall stumbled over what it read of its own files.
+    #[error("the log at {path} is damaged")]
+    Damaged {
+        /// Where.
+        path: PathBuf,
+    },
+    /// It is not there, and the mark beside it says that it was.
+    #[error("the log at {path} is gone: it had come to position {marked}")]
+    Gone {
+        /// Where.
+        path: PathBuf,
+        /// The mark's position.
+        marked: u64,
+    },
+    /// It cannot be used, and cannot be put out of the way.
+    #[error(
+        "the log at {path} cannot be used, and cannot be renamed either: look at the rights of its directory"
+    )]
+    SetAside {
+        /// Where.
+        path: PathBuf,
+        /// What the system says.
+        #[source]
+        source: io::Error,
+    },
+    /// What it says about itself cannot be read.
+    #[error("the log at {path} cannot be read")]
+    Read {
+        /// Where.
+        path: PathBuf,
+        /// What cannot be read.
+        #[source]
+        source: ReadError,
+    },
+}
 
 /// A log that is being read again from the stream.
 pub(crate) struct Healing {
@@ -76,6 +127,19 @@ pub(crate) fn open(directory: DataDir) -> Result<(Log, Option<Healing>), OpenLog
             mark,
         }),
     ))
+}
+
+/// Opens the log for whoever only reads: what a host would mend is refused.
+pub(super) fn open_as_it_is(directory: DataDir) -> Result<Log, OpenLogError> {
+    let path = directory.log();
+    let mark = mark::read(&directory.mark());
+    if let Some(mark) = mark.filter(|mark| mark.pos > 0 && !path.exists()) {
+        let marked = mark.pos;
+        return Err(OpenLogError::Gone { path, marked });
+    }
+    // As for a host: damage is told, and no panic.
+    let opened = catch_unwind(AssertUnwindSafe(|| Log::open_in(directory)));
+    opened.unwrap_or(Err(OpenLogError::Damaged { path }))
 }
 
 /// Why a log that opens cannot be used.

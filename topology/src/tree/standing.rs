@@ -148,9 +148,13 @@ fn children(run: &Folded) -> Option<Wait> {
         who.push_str(&format!(" and {} more", live.len() - NAMED));
     }
     let doing = format!(
-        "waits for {} of {} children",
+        "waits for {} of {} {}",
         live.len(),
-        run.children.len()
+        run.children.len(),
+        match run.children.len() {
+            1 => "child",
+            _ => "children",
+        }
     );
     Some((WaitingFor::Child, doing, who))
 }

@@ -70,8 +70,14 @@ impl Frame {
         format!("{}\n", paint(&line, Paint::Dim, options))
     }
 
-    /// What one line a run has no room for: doubts, and what this build could not read.
+    /// What one line a run has no room for: why the tree did not succeed, doubts, and what this build could not read.
     fn notes(&self, width: usize, options: &TextOptions, text: &mut String) {
+        let root = self.runs.first().and_then(|run| run.ended.as_ref());
+        if let Some(ended) = root.filter(|ended| !ended.message.is_empty()) {
+            let note = format!("why: {}", ended.message);
+            text.push_str(&paint(&note, Paint::Red, options));
+            text.push('\n');
+        }
         for run in &self.runs {
             for doubt in &run.in_doubt {
                 let key = doubt.key.hex();

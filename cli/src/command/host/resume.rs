@@ -11,20 +11,20 @@ use serde_json::json;
 use super::{
     desk_gone, endpoints, host_failed,
     submit::{said, succeeded},
+    wait_ended,
 };
 use crate::{
     args::{Common, ResumeArgs},
     command::run::program,
-    data,
     failure::Failure,
     out,
-    reach::{Reach, Way, failed},
+    reach::{Reach, Way},
 };
 
 /// `coppice resume`
 pub async fn resume(args: &ResumeArgs, common: &Common) -> Result<(), Failure> {
-    let data = data::to_read(common.data.as_deref())?;
-    let reach = Reach::of(data.clone()).await?;
+    let reach = Reach::open(common).await?;
+    let data = reach.data.clone();
     let tenant = reach.tenant(args.tenant.as_ref());
     let unfinished = unfinished(&reach, &tenant, args).await?;
     if unfinished.is_empty() {
@@ -86,10 +86,13 @@ async fn wait(
     roots: &[RunId],
     common: &Common,
 ) -> Result<(), Failure> {
-    let mut views = Vec::new();
+    // All of them go on at once; they are waited for one by one.
     for root in roots {
         eprintln!("going on with {root}");
-        let view = client.wait_ended(tenant, root).await.map_err(failed)?;
+    }
+    let mut views = Vec::new();
+    for root in roots {
+        let view = wait_ended(client, tenant, root).await?;
         views.push((root.clone(), view.ended));
     }
     ended(&views, common)

@@ -1,18 +1,22 @@
 //! `coppice submit`: starts a tree on the host that is up.
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
-use coppice_actors::api::{ApiClient, Ended, StartRequest};
+use coppice_actors::api::{ApiClient, Ended, RunView, StartRequest};
 use coppice_messages::{
-    Value,
+    Digest, Value,
     event::run::Reason,
     ids::{ClientKey, TenantId},
 };
 use coppice_scenarios::library::{Shelf, Source};
 use coppice_store::clock;
-use coppice_topology::{Bundle, bundle};
+use coppice_topology::{Bundle, bundle, check::FileKind};
 use serde_json::json;
 
+use super::wait_ended;
 use crate::{
     args::{Common, SubmitArgs},
     data,
@@ -21,42 +25,66 @@ use crate::{
     reach::{alive, failed, refused},
 };
 
+/// Digits of a request's digest that its key has.
+const KEY_DIGITS: usize = 24;
+
 /// `coppice submit`
 pub async fn submit(args: &SubmitArgs, common: &Common) -> Result<(), Failure> {
     let bundle = release(&args.topology)?;
     let input = input(&args.input)?;
-    let client = host(common.data.as_deref()).await?;
+    let Up { client, .. } = host(common.data.as_deref()).await?;
     let tenant = args.tenant.clone().unwrap_or_else(TenantId::default_tenant);
     let key = match &args.key {
         Some(key) => key.clone(),
-        None => new_key()?,
+        None if args.again => new_key()?,
+        None => key_of(&bundle, &input)?,
     };
     let mut request =
         StartRequest::new(key, &bundle, input, principal()).map_err(|error| refused(&error))?;
     request.labels = args.labels.iter().cloned().collect();
     let started = client.start(&tenant, &request).await.map_err(failed)?;
+    let met = match started.met {
+        true => Some(client.get(&tenant, &started.run).await.map_err(failed)?),
+        false => None,
+    };
+    if let Some(met) = &met {
+        eprintln!("{}", said_met(args, met));
+    }
     if !args.wait {
         return if common.json {
             out::json(&started)
         } else {
-            let met = if started.met {
-                " (was there already)"
-            } else {
-                ""
-            };
-            out::line(format!("{}{met}", started.tree))
+            let note = met.map_or("", |_| " (was there already)");
+            out::line(format!("{}{note}", started.tree))
         };
     }
-    let view = client
-        .wait_ended(&tenant, &started.run)
-        .await
-        .map_err(failed)?;
+    eprintln!("tree {}", started.tree);
+    let done = met.is_some_and(|met| met.ended.is_some());
+    let view = wait_ended(&client, &tenant, &started.run).await?;
     if common.json {
         out::json(&json!({ "started": started, "run": view }))?;
     } else {
-        out::line(format!("{}: {}", started.tree, said(view.ended.as_ref())))?;
+        let already = if done { "already done: " } else { "" };
+        out::line(format!(
+            "{}: {already}{}",
+            started.tree,
+            said(view.ended.as_ref())
+        ))?;
     }
     succeeded([view.ended.as_ref()])
+}
+
+/// That nothing was started, and how something would be.
+fn said_met(args: &SubmitArgs, met: &RunView) -> String {
+    let stands = match &met.ended {
+        Some(ended) => format!("its tree has ended ({}) and is not run again", ended.reason),
+        None => "its tree is under way".to_owned(),
+    };
+    let another = match &args.key {
+        Some(_) => "another --key starts another tree",
+        None => "--again starts another tree",
+    };
+    format!("the same request was sent before: {stands}; {another}")
 }
 
 /// Who gives the command.
@@ -79,7 +107,7 @@ pub(super) fn succeeded<'a>(
 }
 
 /// How a run ended, with its answer, or in its own words why.
-pub(super) fn said(ended: Option<&Ended>) -> String {
+pub fn said(ended: Option<&Ended>) -> String {
     let Some(ended) = ended else {
         return "open".to_owned();
     };
@@ -98,6 +126,14 @@ pub(super) fn said(ended: Option<&Ended>) -> String {
 fn release(topology: &str) -> Result<Bundle, Failure> {
     let source = Source::named("topology", "topologies", topology)
         .map_err(|error| Failure::Input(Problem::of(&error)))?;
+    if matches!(
+        FileKind::of(&source.file, &source.bytes),
+        Ok(FileKind::Scenario)
+    ) {
+        let message = format!("{} is a scenario, which brings its own input", source.file);
+        let help = format!("run it: coppice run {topology}");
+        return Err(Failure::Input(Problem::new(message).help(help)));
+    }
     let shelf = Shelf::new(source.directory.clone());
     Ok(bundle(&source.file, &source.bytes, &shelf)?)
 }
@@ -119,17 +155,25 @@ fn input(given: &str) -> Result<Value, Failure> {
     })
 }
 
+/// A host that is up.
+pub(super) struct Up {
+    pub client: ApiClient,
+    pub data: PathBuf,
+}
+
 /// The host that is up: that of the data directory, else of whatever was started last.
-pub(super) async fn host(given: Option<&Path>) -> Result<ApiClient, Failure> {
+pub(super) async fn host(given: Option<&Path>) -> Result<Up, Failure> {
     let own = data::of_up(given);
     if let Some(client) = alive(&own).await {
-        return Ok(client);
+        return Ok(Up { client, data: own });
     }
     if given.is_none()
         && let Ok(latest) = data::to_read(None)
-        && let Some(client) = alive(&latest).await
+        && let Some(client) = alive(&latest.path).await
     {
-        return Ok(client);
+        latest.say();
+        let data = latest.path;
+        return Ok(Up { client, data });
     }
     let message = format!("no host is up in {}", own.display());
     Err(Failure::Environment(Problem::new(message).help(
@@ -137,8 +181,21 @@ pub(super) async fn host(given: Option<&Path>) -> Result<ApiClient, Failure> {
     )))
 }
 
+/// The key of a request that names none: the same topology with the same input is the same request, and meets the same tree.
+fn key_of(bundle: &Bundle, input: &Value) -> Result<ClientKey, Failure> {
+    let request = [&bundle.release.0[..], &input.canonical()].concat();
+    made_key(&format!(
+        "submit-{}",
+        Digest::of(&request).hex_prefix(KEY_DIGITS)
+    ))
+}
+
 fn new_key() -> Result<ClientKey, Failure> {
-    let key = format!("submit-{:x}-{:x}", clock::now().0, std::process::id());
+    let now = clock::now().0;
+    made_key(&format!("submit-{now:x}-{:x}", std::process::id()))
+}
+
+fn made_key(key: &str) -> Result<ClientKey, Failure> {
     key.parse()
         .map_err(|error: coppice_messages::ids::InvalidId| Failure::Input(Problem::of(&error)))
 }

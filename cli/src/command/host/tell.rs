@@ -4,29 +4,30 @@ use coppice_actors::api::{CallOutcome, CallbackRequest, CancelRequest, SignalReq
 use coppice_messages::{Value, ids::TenantId};
 use coppice_store::clock;
 
-use super::submit::{host, principal};
+use super::{
+    submit::{Up, host, principal},
+    wait_ended,
+};
 use crate::{
     args::{CallbackArgs, CancelArgs, Common, SignalArgs},
     failure::{Failure, Problem},
     out,
-    reach::failed,
+    reach::{failed, of_run},
 };
 
 /// `coppice cancel`
 pub async fn cancel(args: &CancelArgs, common: &Common) -> Result<(), Failure> {
-    let client = host(common.data.as_deref()).await?;
+    let Up { client, data } = host(common.data.as_deref()).await?;
     let tenant = args.tenant.clone().unwrap_or_else(TenantId::default_tenant);
     let request = CancelRequest {
         run: args.run.clone(),
         why: args.why.clone(),
         by: principal(),
     };
-    let told = client.cancel(&tenant, &request).await.map_err(failed)?;
+    let told = client.cancel(&tenant, &request).await;
+    let told = told.map_err(|error| of_run("run", &args.run, &tenant, &data, error))?;
     if args.wait && told.recorded {
-        let view = client
-            .wait_ended(&tenant, &args.run)
-            .await
-            .map_err(failed)?;
+        let view = wait_ended(&client, &tenant, &args.run).await?;
         let reason = view.ended.map(|ended| ended.reason);
         if !common.json {
             return out::line(format!(
@@ -42,7 +43,7 @@ pub async fn cancel(args: &CancelArgs, common: &Common) -> Result<(), Failure> {
 /// `coppice signal`
 pub async fn signal(args: &SignalArgs, common: &Common) -> Result<(), Failure> {
     let value = value(&args.value)?;
-    let client = host(common.data.as_deref()).await?;
+    let Up { client, data } = host(common.data.as_deref()).await?;
     let tenant = args.tenant.clone().unwrap_or_else(TenantId::default_tenant);
     let id = args
         .id
@@ -54,21 +55,23 @@ pub async fn signal(args: &SignalArgs, common: &Common) -> Result<(), Failure> {
         id,
         value,
     };
-    let told = client.signal(&tenant, &request).await.map_err(failed)?;
+    let told = client.signal(&tenant, &request).await;
+    let told = told.map_err(|error| of_run("run", &args.run, &tenant, &data, error))?;
     answer(&told, common, "has the signal")
 }
 
 /// `coppice callback`
 pub async fn callback(args: &CallbackArgs, common: &Common) -> Result<(), Failure> {
     let value = value(&args.value)?;
-    let client = host(common.data.as_deref()).await?;
+    let Up { client, .. } = host(common.data.as_deref()).await?;
     let tenant = args.tenant.clone().unwrap_or_else(TenantId::default_tenant);
     let request = CallbackRequest {
         key: args.key.clone(),
         id: args.id.clone(),
         value,
     };
-    let called = client.callback(&tenant, &request).await.map_err(failed)?;
+    let called = client.callback(&tenant, &request).await;
+    let called = called.map_err(failed)?;
     if common.json {
         return out::json(&called);
     }

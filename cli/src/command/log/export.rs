@@ -22,7 +22,7 @@ use crate::{
 
 /// `coppice log export`
 pub async fn export(args: &ExportArgs, common: &Common) -> Result<(), Failure> {
-    let reach = Reach::open(common.data.as_deref()).await?;
+    let reach = Reach::open(common).await?;
     let of = CopyOf::Trees(Selection {
         tenant: args.tenant.clone(),
         trees: args.trees.clone(),

@@ -43,7 +43,9 @@ struct Choice {
 
 /// `coppice log trim`
 pub async fn trim(args: &TrimArgs, common: &Common) -> Result<(), Failure> {
-    let data = data::to_read(common.data.as_deref())?;
+    let chosen = data::to_read(common.data.as_deref())?;
+    chosen.say();
+    let data = chosen.path;
     no_host(&data, "a trim").await?;
     if !data.join("nats").is_dir() {
         let message = format!("{} has no nats-server of its own", data.display());

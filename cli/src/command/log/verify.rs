@@ -17,7 +17,7 @@ use crate::{
 };
 
 pub(super) async fn verify(common: &Common) -> Result<(), Failure> {
-    let reach = Reach::open(common.data.as_deref()).await?;
+    let reach = Reach::open(common).await?;
     let tenant = reach.tenant(None);
     let request = VerifyRequest::default();
     let data = reach.data.clone();
@@ -80,12 +80,14 @@ async fn with_stream(
 
 fn said(report: &VerifyReport) -> String {
     let compared = |compared: Compared, what: &str| match compared {
+        // Nothing was there to be compared with.
+        Compared::Equal(0) => format!("not compared: no {what}"),
         Compared::Equal(count) => format!("equal ({count} {what})"),
         Compared::Different => "DIFFERENT".to_owned(),
-        Compared::Skipped => "not compared: no host lives".to_owned(),
+        Compared::Skipped => "not compared: no host runs".to_owned(),
     };
     format!(
-        "log     {}, {} commits, {} events, up to position {}\n\
+        "log     {}, {} commits, {} events of all chains, up to position {}\n\
          live    {}\n\
          stream  {}\n\
          state   {}\n\

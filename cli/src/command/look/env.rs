@@ -18,7 +18,7 @@ use crate::{
 
 /// `coppice env`
 pub async fn env(args: &EnvArgs, common: &Common) -> Result<(), Failure> {
-    let data = data::to_read(common.data.as_deref())?;
+    let data = data::to_read(common.data.as_deref())?.path;
     let endpoint = Endpoint::read(&data)
         .map_err(|error| Failure::Environment(Problem::of(&error).help("start one: coppice up")))?;
     if reach::alive(&data).await.is_none() {

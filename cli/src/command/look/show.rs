@@ -6,7 +6,10 @@ use serde_json::json;
 
 use crate::{
     args::{Common, ShowArgs},
-    command::events::{Paths, all},
+    command::{
+        events::{Paths, all},
+        host::said,
+    },
     failure::Failure,
     live, out,
     reach::Reach,
@@ -14,7 +17,7 @@ use crate::{
 
 /// `coppice show`
 pub async fn show(args: &ShowArgs, common: &Common) -> Result<(), Failure> {
-    let reach = Reach::open(common.data.as_deref()).await?;
+    let reach = Reach::open(common).await?;
     let tenant = reach.tenant(args.tenant.as_ref());
     let run = match &args.run {
         Some(run) => run.clone(),
@@ -50,16 +53,7 @@ pub async fn show(args: &ShowArgs, common: &Common) -> Result<(), Failure> {
         out::line(paths.line(event))?;
     }
     if let Some(ended) = &view.ended {
-        let answer = ended
-            .answer
-            .as_ref()
-            .map(|answer| String::from_utf8_lossy(&answer.canonical()).into_owned());
-        out::line(format!(
-            "\n{}: {}{}",
-            view.row.path,
-            ended.reason,
-            answer.map_or(String::new(), |answer| format!(", answer {answer}"))
-        ))?;
+        out::line(format!("\n{}: {}", view.row.path, said(Some(ended))))?;
     }
     Ok(())
 }

@@ -12,7 +12,7 @@ use crate::{
 
 /// `coppice status`
 pub async fn status(common: &Common) -> Result<(), Failure> {
-    let reach = Reach::open(common.data.as_deref()).await?;
+    let reach = Reach::open(common).await?;
     let tenant = reach.tenant(None);
     let open = ListRequest {
         state: Some(RunStateFilter::Open),
@@ -38,11 +38,11 @@ pub async fn status(common: &Common) -> Result<(), Failure> {
                 );
             }
             out::line(format!(
-                "no host runs in {data}; its log ends at position {pos}, {open} runs are unfinished{}",
-                if open > 0 {
-                    ": coppice resume goes on with them"
-                } else {
-                    ""
+                "no host runs in {data}; its log ends at position {pos}, {}",
+                match open {
+                    0 => "no run is unfinished".to_owned(),
+                    1 => "1 run is unfinished: coppice resume goes on with it".to_owned(),
+                    many => format!("{many} runs are unfinished: coppice resume goes on with them"),
                 }
             ))
         }

@@ -19,7 +19,7 @@ const LOOK: Duration = Duration::from_millis(250);
 
 /// `coppice watch`
 pub async fn watch(args: &WatchArgs, common: &Common) -> Result<(), Failure> {
-    let reach = Reach::open(common.data.as_deref()).await?;
+    let reach = Reach::open(common).await?;
     let tenant = reach.tenant(args.tree.tenant.as_ref());
     let tree = reach.the_tree(&tenant, args.tree.tree.as_ref()).await?;
     let request = TreeRequest { tree, at: None };

@@ -2,19 +2,20 @@
 
 use coppice_actors::faults::{Offer, offers};
 use coppice_messages::{Commit, event};
-use coppice_scenarios::scenario::Scenario;
 use coppice_store::Log;
 
-use super::{discard, once, seed};
+use super::{found, once, seed};
 use crate::{
     args::{BusArgs, Common, FaultsArgs, RunArgs},
+    data,
     failure::{Failure, Problem},
     out,
+    reach::unopened,
 };
 
 /// `coppice faults`
 pub async fn faults(args: &FaultsArgs, common: &Common) -> Result<(), Failure> {
-    let mut scenario = Scenario::find(&args.scenario)?;
+    let mut scenario = found(&args.scenario)?;
     scenario.document.faults.clear();
     let seed = seed(args.seed, &scenario);
     let run = RunArgs {
@@ -28,7 +29,7 @@ pub async fn faults(args: &FaultsArgs, common: &Common) -> Result<(), Failure> {
         bus: BusArgs::default(),
     };
     let report = once(&run, common.data.as_deref(), &scenario, seed).await?;
-    let log = Log::open(&report.data).map_err(|error| Failure::Environment(Problem::of(&error)))?;
+    let log = Log::open(&report.data).map_err(|error| unopened(&error))?;
     let mut commits = Vec::new();
     for positioned in log.reader().commits_from(0) {
         let read = positioned.map_err(|error| Failure::Environment(Problem::of(&error)))?;
@@ -38,7 +39,7 @@ pub async fn faults(args: &FaultsArgs, common: &Common) -> Result<(), Failure> {
     drop(log);
     let found = offers(&report.tree, &commits);
     if common.data.is_none() {
-        discard(&report.data)?;
+        data::discard(&report.data)?;
     }
     if common.json {
         return out::json(&found);
@@ -48,7 +49,7 @@ pub async fn faults(args: &FaultsArgs, common: &Common) -> Result<(), Failure> {
         &found.iter().map(row).collect::<Vec<_>>(),
     )?;
     out::line(format!(
-        "\nA fault is ADDRESS[#n][:before|:after|:synced|:acked]=kill_host|kill_actor|panic|delay(500ms); {} kinds of events are known.",
+        "\nA fault is ADDRESS[#n][:before|:after|:synced|:acked]=kill_host|kill_actor|panic|delay(500ms); {} kinds of events are known: coppice events --kinds.",
         event::KINDS.len()
     ))
 }

@@ -1,10 +1,13 @@
 //! A verdict for people.
 
-use std::{fmt::Write as _, io::IsTerminal as _, path::Path};
+use std::{fmt::Write as _, io::IsTerminal as _};
 
 use coppice_scenarios::verdict::{Report, Verdict};
 
-use crate::{args::RunArgs, out};
+use crate::{
+    args::{BusArgs, RunArgs},
+    out,
+};
 
 /// How this program was called: it may not be on the PATH.
 pub fn invoked() -> String {
@@ -40,16 +43,16 @@ pub fn report(report: &Report) -> String {
     let m = &report.measures;
     let _written = writeln!(
         text,
-        "duplicates {}, lost {}, diverged {}; {:.0} ms, {} steps, {} tokens, {} restarts, {} commits, {} events",
+        "duplicates {}, lost {}, diverged {}; {:.0} ms, {}, {}, {}; the tree has {}, {}",
         m.duplicates,
         m.lost,
         if m.diverged { "yes" } else { "no" },
         m.latency_ms,
-        m.steps,
-        m.tokens,
-        m.restarts,
-        m.commits,
-        m.events,
+        out::count(m.steps, "step"),
+        out::count(m.tokens, "token"),
+        out::count(m.restarts, "restart"),
+        out::count(m.commits, "commit"),
+        out::count(m.events, "event"),
     );
     if !report.message.is_empty() {
         let _written = writeln!(text, "the run says: {}", report.message);
@@ -85,15 +88,26 @@ pub fn again(args: &RunArgs, report: &Report) -> String {
     if let Some(tenant) = &args.tenant {
         let _written = write!(text, " --tenant {tenant}");
     }
+    let BusArgs {
+        nats,
+        realm,
+        nats_creds,
+    } = &args.bus;
+    if let (Some(url), Some(realm)) = (nats, realm) {
+        let _written = write!(text, " --nats {url} --realm {realm}");
+    }
+    if let Some(file) = nats_creds {
+        let _written = write!(text, " --nats-creds {}", file.display());
+    }
     text.push('\n');
     text
 }
 
-/// Three commands that go on from here, with this run's ids. A directory that was chosen must be named to them.
-pub fn next_commands(report: &Report, data: Option<&Path>) -> String {
+/// Three commands that go on from here, with this run's ids, and with its directory: the latest will be another.
+pub fn next_commands(report: &Report) -> String {
     let program = invoked();
     let tree = &report.tree;
-    let chosen = data.map_or(String::new(), |data| format!(" --data {}", data.display()));
+    let chosen = format!(" --data {}", report.data.display());
     format!(
         "next:\n  {program} show {tree}{chosen}\n  {program} events --tree {tree} --kind 'effect.*'{chosen}\n  {program} log verify{chosen}\n"
     )

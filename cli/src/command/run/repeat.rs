@@ -6,9 +6,10 @@ use coppice_scenarios::{
 };
 use serde::Serialize;
 
-use super::{discard, once, print};
+use super::{once, print};
 use crate::{
     args::{Common, RunArgs},
+    data,
     failure::Failure,
     out,
 };
@@ -49,7 +50,7 @@ pub async fn repeat(
         }
         // What did not hold is kept, to be looked at.
         if args.discard && report.verdict == Verdict::Held {
-            discard(&report.data)?;
+            data::discard(&report.data)?;
         }
         reports.push(report);
     }
