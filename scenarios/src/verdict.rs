@@ -5,6 +5,7 @@
 
 mod checks;
 mod measures;
+mod near;
 mod seen;
 #[cfg(test)]
 mod tests;
@@ -109,12 +110,16 @@ pub struct Check {
 /// # Errors
 /// The log cannot be read.
 pub fn judge(evidence: &Evidence<'_>) -> Result<Report, ReadError> {
-    let seen = Seen::read(
+    let mut seen = Seen::read(
         evidence.log,
         evidence.tenant,
         evidence.tree,
         evidence.before,
     )?;
+    let unstruck = |fault: &Fault| !seen.struck.contains(&fault.to_string());
+    if evidence.faults.iter().any(unstruck) {
+        seen.offered = near::offered(evidence.log, evidence.tree, evidence.before)?;
+    }
     let measures = measures::of(evidence, &seen);
     let checks = checks::of(evidence, &seen, &measures);
     let held = checks.iter().all(|check| check.held);

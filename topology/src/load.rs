@@ -12,6 +12,7 @@ mod yaml;
 use coppice_messages::{Contract, Value, delegation::RequestDocument};
 use serde::de::DeserializeOwned;
 
+pub use self::suggest::distance;
 pub(crate) use self::suggest::suggestion;
 pub use self::{
     diagnostic::{Diagnostic, Diagnostics},

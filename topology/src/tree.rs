@@ -9,6 +9,7 @@ mod frame;
 mod picture;
 mod standing;
 mod text;
+mod waits;
 
 use std::collections::BTreeMap;
 

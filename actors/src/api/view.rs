@@ -295,6 +295,9 @@ pub struct Told {
     /// How the run had ended before it could take it in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<Reason>,
+    /// Of a signal that nothing in the run waits for: that, and for what it waits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
 }
 
 /// What became of a callback. The same callback again has the same answer.

@@ -1,17 +1,18 @@
 //! Telling a run something from outside: woken if it sleeps, asked again if its actor dies meanwhile, answered once it is recorded.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use coppice_kernel::Command;
 use coppice_messages::{
     Commit, Event, Payload,
     event::{
         callback::{self, Signal},
-        run::{self, CancelRequested},
+        run::{self, CancelRequested, Program},
     },
     ids::TenantId,
 };
 use coppice_store::clock;
+use coppice_topology::node::WaitFor;
 use ractor::ActorRef;
 use tokio::sync::oneshot;
 
@@ -63,7 +64,57 @@ impl Tell<'_> {
             value,
         };
         let shows = move |event: &Event| matches!(event, Event::Callback(callback::Event::Signal(signal)) if signal.id == id);
-        self.tell(key, &Command::Signal(signal), &shows).await
+        let note = self.nothing_waits(&key, &signal.name)?;
+        let told = self.tell(key, &Command::Signal(signal), &shows).await?;
+        Ok(Told { note, ..told })
+    }
+
+    /// In words, when no node of the run waits for a signal of this name.
+    fn nothing_waits(&self, key: &Key, name: &str) -> Result<Option<String>, ApiError> {
+        let (log, releases) = (self.services.store.log(), &self.services.releases);
+        let Some(first) = log.chain(&key.0, &key.1).next() else {
+            return Ok(None);
+        };
+        // What cannot be decoded is told by whoever drives it.
+        let events = Commit::decode(&first?.bytes).map(|commit| commit.events);
+        let opened = events
+            .into_iter()
+            .flatten()
+            .find_map(|entry| match entry.event {
+                Event::Run(run::Event::Opened(opened)) => Some(opened),
+                _ => None,
+            });
+        let Some(opened) = opened else {
+            return Ok(None);
+        };
+        let Ok(plan) = releases.plan(log, &key.0, opened.release) else {
+            return Ok(None);
+        };
+        let graph = match &opened.program {
+            Program::Topology { .. } => Some(&plan.root),
+            Program::Agent { agent, .. } => plan.children.get(agent),
+        };
+        let nodes = graph.iter().flat_map(|graph| graph.nodes.values());
+        let waited: BTreeSet<&str> = nodes
+            .filter_map(|node| match &node.wait {
+                Some(WaitFor::Signal(signal)) => Some(signal.name.as_str()),
+                _ => None,
+            })
+            .collect();
+        if waited.contains(name) {
+            return Ok(None);
+        }
+        let waits = match waited.is_empty() {
+            true => "it waits for no signal".to_owned(),
+            false => format!(
+                "it waits for {}",
+                waited.into_iter().collect::<Vec<_>>().join(", ")
+            ),
+        };
+        Ok(Some(format!(
+            "nothing in {} waits for {name}; {waits}",
+            key.1
+        )))
     }
 
     async fn tell(
@@ -92,6 +143,7 @@ impl Tell<'_> {
                     run: key.1,
                     recorded,
                     ended: ended.filter(|_| !recorded),
+                    note: None,
                 });
             }
             self.wake(&key).await;

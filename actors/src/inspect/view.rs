@@ -1,7 +1,9 @@
 //! One run, and one tree.
 
 use coppice_kernel::State;
-use coppice_messages::{Commit, Payload, Timestamp, Value, ids::TenantId};
+use coppice_messages::{
+    Commit, Digest, Event, Payload, Timestamp, Value, event::run, ids::TenantId,
+};
 use coppice_store::log::{Row, RowFilter};
 use coppice_topology::{
     plan::Progress,
@@ -74,7 +76,7 @@ impl Inspect {
         };
         let until = request.at.unwrap_or(u64::MAX);
         let mut tree = Tree::new();
-        let mut known = false;
+        let (mut known, mut release) = (false, None);
         for row in self.log.rows(filter) {
             known = true;
             for recorded in self.log.chain(tenant, &row?.run) {
@@ -84,15 +86,28 @@ impl Inspect {
                 }
                 let commit = Commit::decode(&recorded.bytes)
                     .map_err(|e| ApiError::new(Code::LogUnreadable, super::with_causes(&e)))?;
+                release = release.or_else(|| release_of(&commit));
                 tree.apply(&commit, recorded.pos);
             }
         }
-        if known {
-            Ok(tree.frame())
-        } else {
-            Err(unknown_tree(tenant, &request.tree))
+        if !known {
+            return Err(unknown_tree(tenant, &request.tree));
         }
+        let mut frame = tree.frame();
+        let plan = release.map(|release| self.releases.plan(&self.log, tenant, release));
+        // A release that this build refuses says nothing; the frame stands without it.
+        if let Some(Ok(plan)) = plan {
+            frame.name_waits(&plan);
+        }
+        Ok(frame)
     }
+}
+
+fn release_of(commit: &Commit) -> Option<Digest> {
+    commit.events.iter().find_map(|entry| match &entry.event {
+        Event::Run(run::Event::Opened(opened)) => Some(opened.release),
+        _ => None,
+    })
 }
 
 fn nodes(state: &State) -> std::collections::BTreeMap<coppice_messages::ids::NodeName, String> {

@@ -237,3 +237,73 @@ fn a_data_directory_that_cannot_be_read_is_not_taken_for_an_empty_one() {
         said.stderr
     );
 }
+
+const GATE: &str = "
+topology: gate
+version: 1
+contract: default
+input: { type: object }
+nodes:
+  gate: { wait: { signal: { name: go, timeout: 10m } } }
+  done: { after: [gate], end: { reason: refused } }
+";
+
+#[test]
+fn a_run_says_for_what_it_waits_and_a_signal_that_nothing_waits_for_is_said_to_be_none() {
+    let place = Place::new();
+    place.write("topologies/gate.yaml", GATE);
+    // Its tools need no desk: it has none.
+    let up = place.up_with(&[]);
+    let started = place
+        .run(&["submit", "gate", "--input", "{}", "--json"])
+        .json(0);
+    let tree = text(&started, "/tree").to_owned();
+    let seen = loop {
+        let frame = place.run(&["watch", "--once", &tree, "--json"]).json(0);
+        if frame.pointer("/runs/0/waiting/what").is_some() {
+            break frame;
+        }
+    };
+    assert_eq!(text(&seen, "/runs/0/waiting/what"), "signal");
+    assert!(
+        text(&seen, "/runs/0/waiting/who").starts_with("signal go, else the clock"),
+        "{seen}"
+    );
+    let said = place.run(&["signal", &tree, "gone"]);
+    assert!(said.good().contains("has the signal"), "{}", said.stdout);
+    let note = format!("nothing in {tree} waits for gone; it waits for go");
+    assert!(said.stderr.contains(&note), "{}", said.stderr);
+    let said = place.run(&["signal", &tree, "go"]);
+    assert!(
+        said.good().contains("has the signal") && !said.stderr.contains("nothing"),
+        "{}",
+        said.stderr
+    );
+
+    // What the library's tools need is not there, which is said before anything is done.
+    let said = place.run(&SUBMIT);
+    assert_eq!(said.code, 2, "{}", said.stderr);
+    for part in ["needs {desk}", "--endpoint desk=URL", "--with-desk"] {
+        assert!(said.stderr.contains(part), "{part}: {}", said.stderr);
+    }
+    up.stop();
+}
+
+#[test]
+fn a_fault_that_never_struck_is_told_what_it_may_have_meant() {
+    let place = Place::new();
+    let fault = "root/research[7]@effect.landed=kill_host";
+    let said = place.run(&["run", "widening-refused", "--fault", fault]);
+    assert_eq!(said.code, 1, "{}", said.stderr);
+    assert!(
+        said.stdout
+            .contains("never struck: did you mean root/research[0]@effect.landed"),
+        "{}",
+        said.stdout
+    );
+    assert!(
+        said.stdout.contains("coppice faults widening-refused"),
+        "{}",
+        said.stdout
+    );
+}

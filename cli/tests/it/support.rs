@@ -82,8 +82,13 @@ impl Place {
 
     /// A host with a desk, in the directory `.coppice`.
     pub fn up(&self) -> Up {
+        self.up_with(&["--with-desk"])
+    }
+
+    /// A host in the directory `.coppice`.
+    pub fn up_with(&self, arguments: &[&str]) -> Up {
         let mut child = self
-            .command(&["up", "--with-desk", "--json"])
+            .command(&[&["up", "--json"], arguments].concat())
             .stdout(Stdio::piped())
             .spawn()
             .expect("the program can be started");

@@ -7,7 +7,7 @@ use coppice_actors::{
 };
 use coppice_messages::Value;
 
-use super::{Check, Evidence, Measures, seen::Seen};
+use super::{Check, Evidence, Measures, near, seen::Seen};
 use crate::{
     desk::Delivery,
     scenario::{Count, DeskCount, EventKind},
@@ -171,7 +171,9 @@ fn struck(evidence: &Evidence<'_>, seen: &Seen, checks: &mut Vec<Check>) {
             name: format!("fault {address}"),
             expected: "struck".to_owned(),
             seen: match times {
-                0 => "never struck".to_owned(),
+                // A callback is no event of the tree.
+                0 if fault.is_of_callbacks() => "never struck".to_owned(),
+                0 => near::hint(&address, &seen.offered),
                 1 => "struck".to_owned(),
                 more => format!("struck {more} times"),
             },

@@ -30,6 +30,8 @@ pub(super) struct Seen {
     pub host_restarts: u64,
     /// Addresses of the faults that struck.
     pub struck: Vec<String>,
+    /// What the tree offered to faults, when one of them did not strike.
+    pub offered: Vec<(String, u32)>,
     /// Keys of the tree's writes that are known to have happened.
     pub landed: BTreeSet<EffectKey>,
     /// Intents of this tree outside the envelope of their run.

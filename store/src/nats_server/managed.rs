@@ -251,8 +251,13 @@ impl Starter {
     /// The last lines of the server's log.
     fn last_words(&self) -> String {
         let log = fs::read_to_string(self.directory.join("nats-server.log")).unwrap_or_default();
-        let lines: Vec<&str> = log.lines().rev().take(3).collect();
-        lines.into_iter().rev().collect::<Vec<_>>().join(" | ")
+        // Its own words say why; that it ended is the guard's word, and is all there is when it said nothing.
+        let (guards, own): (Vec<&str>, Vec<&str>) = log
+            .lines()
+            .partition(|line| line.contains("ended by itself"));
+        let lines = if own.is_empty() { guards } else { own };
+        let from = lines.len().saturating_sub(3);
+        lines[from..].join("; ")
     }
 
     async fn supervise(

@@ -26,8 +26,9 @@ pub(crate) fn suggestion<S: AsRef<str>>(given: &str, known: &[S]) -> String {
     }
 }
 
-/// How many letters are to be put in, left out or changed.
-fn distance(a: &str, b: &str) -> usize {
+/// How many letters are to be put in, left out or changed to make one word of another.
+#[must_use]
+pub fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, from) in a.chars().enumerate() {

@@ -43,7 +43,9 @@ pub fn fact(event: &Event) -> String {
         Event::Callback(callback::Event::Signal(signal)) => {
             format!("signal {} ({})", signal.name, signal.id)
         }
-        Event::Timer(timer::Event::Set(set)) => format!("{} waits until {}", set.node, set.due),
+        Event::Timer(timer::Event::Set(set)) => {
+            format!("{} waits until {} at the latest", set.node, set.due)
+        }
         Event::Timer(timer::Event::Due(due)) => format!("{} has waited long enough", due.node),
         Event::System(event) => system_fact(event),
         Event::Unrecognised { .. } => "this build does not know the kind".to_owned(),
@@ -58,7 +60,7 @@ fn run_fact(event: &run::Event) -> String {
         },
         run::Event::Claimed(claimed) => {
             let why = match claimed.why {
-                ClaimReason::Start => "its host was started",
+                ClaimReason::Start => "its host was started, or woke it",
                 ClaimReason::Restart => "its actor was started again",
                 ClaimReason::Failover => "another host was lost",
             };

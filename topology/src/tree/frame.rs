@@ -127,6 +127,10 @@ pub enum WaitingFor {
     Child,
     /// A time.
     Timer,
+    /// A signal, which `coppice signal` sends.
+    Signal,
+    /// A callback about an effect.
+    Callback,
     /// A look-up of an unclear outcome.
     Reconciliation,
     /// Somebody who finds out.

@@ -93,6 +93,9 @@ fn value(given: &str) -> Result<Value, Failure> {
 }
 
 fn answer(told: &Told, common: &Common, what: &str) -> Result<(), Failure> {
+    if let Some(note) = &told.note {
+        eprintln!("{note}");
+    }
     if common.json {
         return out::json(told);
     }

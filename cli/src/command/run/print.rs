@@ -54,6 +54,17 @@ pub fn report(report: &Report) -> String {
         out::count(m.commits, "commit"),
         out::count(m.events, "event"),
     );
+    if report
+        .checks
+        .iter()
+        .any(|check| check.seen.starts_with("never struck"))
+    {
+        let _written = writeln!(
+            text,
+            "coppice faults {} lists where a fault can strike",
+            report.scenario
+        );
+    }
     if !report.message.is_empty() {
         let _written = writeln!(text, "the run says: {}", report.message);
     }
