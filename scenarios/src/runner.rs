@@ -107,8 +107,8 @@ pub enum RunError {
     Key(#[from] InvalidId),
     /// The data directory has this very tree already.
     #[error(
-        "the data directory {} already has the tree {tree} of this scenario and seed: choose another --seed or --data, or look at it with coppice show",
-        data.display()
+        "the data directory {} already has the tree {tree} of this scenario and seed: choose another --seed or --data, or look at it with coppice show {tree} --data {}",
+        data.display(), data.display()
     )]
     Met {
         /// The directory.

@@ -255,7 +255,12 @@ fn the_same_seed_in_the_same_directory_is_not_run_twice() {
     let place = Place::new();
     let run = ["run", "fan-out-join", "--data", "d", "--seed", "5"];
     place.run(&run).good();
-    refused(&place, &run, 2, &["already has the tree", "--seed"]);
+    refused(
+        &place,
+        &run,
+        2,
+        &["already has the tree", "--seed", "--data d"],
+    );
     // Its desk knows nothing of the other run's ticket.
     place
         .run(&["run", "fan-out-join", "--data", "d", "--seed", "6"])
