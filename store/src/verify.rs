@@ -159,6 +159,8 @@ fn chains(reader: &LogReader, found: &mut Verified) -> Result<(), ReadError> {
 /// Positions without a gap, each with the commit that knows it.
 fn order(reader: &LogReader, found: &mut Verified) -> Result<(), ReadError> {
     let trimmed = trimmed::get(&reader.tables.meta)?.positions;
+    // Before the positions are gone through: what is recorded meanwhile must not look as if it were missing.
+    let recorded = reader.total()?.pos;
     let mut expected = 1;
     for entry in positions::from(&reader.tables.positions, 0) {
         let (pos, commit_key) = entry?;
@@ -171,8 +173,8 @@ fn order(reader: &LogReader, found: &mut Verified) -> Result<(), ReadError> {
             damage: Damage::MissingPosition,
         }));
         expected = pos + 1;
-        let recorded = commits::at_key(&reader.tables.commits, &commit_key)?;
-        if recorded.is_none_or(|r| r.pos != pos) {
+        let found_there = commits::at_key(&reader.tables.commits, &commit_key)?;
+        if found_there.is_none_or(|commit| commit.pos != pos) {
             let (tenant, run) = key::read_run(&commit_key).unzip();
             found.faults.push(Fault {
                 tenant,
@@ -183,7 +185,6 @@ fn order(reader: &LogReader, found: &mut Verified) -> Result<(), ReadError> {
             });
         }
     }
-    let recorded = reader.total()?.pos;
     if (expected..=recorded).any(|pos| !trimmed.contains(pos)) {
         found.faults.push(Fault {
             tenant: None,

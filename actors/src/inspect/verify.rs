@@ -60,8 +60,9 @@ impl Inspect {
         };
         for row in self.log.rows(runs) {
             let row = row?;
-            let state = self.verify_run(&row, &mut report);
-            states = states.part(row.run.as_str().as_bytes()).part(&state.0);
+            let run = row.run.clone();
+            let state = self.verify_run(row, &mut report)?;
+            states = states.part(run.as_str().as_bytes()).part(&state.0);
         }
         report.state = states.finish();
         if !report.findings.is_empty() {
@@ -72,7 +73,16 @@ impl Inspect {
     }
 
     /// Folds one chain and holds its row against it.
-    fn verify_run(&self, row: &Row, report: &mut VerifyReport) -> Digest {
+    fn verify_run(&self, mut row: Row, report: &mut VerifyReport) -> Result<Digest, ApiError> {
+        let folded = fold(&self.log, &self.releases, &row.tenant, &row.run);
+        let ended = folded.as_ref().is_ok_and(|folded| {
+            let state = folded.as_ref().map(|folded| &folded.state);
+            state.is_some_and(|state| state.ended().is_some())
+        });
+        if ended && row.ended.is_none() {
+            // It may have ended since its row was read; row and chain are written as one.
+            row = self.log.row(&row.tenant, &row.run)?.unwrap_or(row);
+        }
         let mut find = |law, pos, what: String| {
             report.findings.push(Finding {
                 law,
@@ -82,15 +92,15 @@ impl Inspect {
                 what,
             });
         };
-        let folded = match fold(&self.log, &self.releases, &row.tenant, &row.run) {
+        let folded = match folded {
             Ok(Some(folded)) => folded,
             Ok(None) => {
                 find(Law::Index, None, "it has a row and no chain".to_owned());
-                return Digest::ZERO;
+                return Ok(Digest::ZERO);
             }
             Err(error) => {
                 find(Law::Fold, None, with_causes(&error));
-                return Digest::ZERO;
+                return Ok(Digest::ZERO);
             }
         };
         let says = row.ended.as_ref().map(|end| (end.reason, &end.class));
@@ -99,7 +109,7 @@ impl Inspect {
             let what = format!("its row says {says:?}, its chain {is:?}");
             find(Law::Index, Some(folded.pos), what);
         }
-        folded.state.hash()
+        Ok(folded.state.hash())
     }
 
     /// Holds what a run's actor says against the fold of the log up to the same commit.

@@ -13,7 +13,8 @@ use futures::StreamExt as _;
 use crate::{
     bus::Bus,
     limits::{CONSUMER_IDLE, READ_BYTES, READ_MESSAGES, REQUEST_WAIT},
-    log::{LogReader, ReadError, commits},
+    log::{LogReader, ReadError, commits, meta},
+    ranges::Ranges,
     subjects::{Lane, parse_stream_subject},
     wire,
 };
@@ -45,7 +46,7 @@ pub enum StreamFault {
         /// Number of the commit's first event.
         seq: u64,
     },
-    /// The stream has its beginning, but not this commit of the log.
+    /// The stream has its beginning, but not this commit of the log, and the commit is not being put back.
     NotInStream {
         /// The commit's position.
         pos: u64,
@@ -115,9 +116,11 @@ pub(crate) async fn compare(
     let mut found = StreamVerified::default();
     let info = bus.stream().get_info().await.map_err(unreadable)?;
     let first = info.state.first_sequence.max(1);
-    let last = reader.stream_position()?.map_or(0, |p| p.seq);
-    // Read before the stream: what is recorded meanwhile is in neither comparison.
+    // In this order, and before the stream: what is being put back is known not to be there yet, and what is recorded meanwhile is in neither
+    // comparison.
+    let lost = meta::lost(&reader.tables.meta)?.unwrap_or_default();
     let pos = reader.position()?;
+    let last = reader.stream_position()?.map_or(0, |p| p.seq);
     found.whole = first == 1;
     let mut refused = HashSet::new();
     for quarantined in reader.quarantine() {
@@ -176,7 +179,7 @@ pub(crate) async fn compare(
     if found.whole {
         found
             .faults
-            .extend(missing_from_stream(reader, pos, &seen)?);
+            .extend(missing_from_stream(reader, (pos, &lost.positions), &seen)?);
     }
     Ok(found)
 }
@@ -203,7 +206,7 @@ fn missing_from_log(
 
 fn missing_from_stream(
     reader: &LogReader,
-    until: u64,
+    (until, lost): (u64, &Ranges),
     seen: &HashSet<Digest>,
 ) -> Result<Vec<StreamFault>, ReadError> {
     let mut faults = Vec::new();
@@ -212,7 +215,7 @@ fn missing_from_stream(
         if commit.pos > until {
             break;
         }
-        if !seen.contains(&Digest::of(&commit.bytes)) {
+        if !lost.contains(commit.pos) && !seen.contains(&Digest::of(&commit.bytes)) {
             faults.push(StreamFault::NotInStream {
                 pos: commit.pos,
                 tenant: commit.tenant,
