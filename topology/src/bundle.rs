@@ -98,7 +98,7 @@ pub struct Bundle {
 }
 
 /// Every document of a topology, read.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Parts {
     pub topology: Loaded<Topology>,
     pub contract: Loaded<Contract>,
@@ -314,10 +314,11 @@ fn scripts_named(topology: &Loaded<Topology>) -> Vec<(String, Diagnostic)> {
     let mut seen = BTreeSet::new();
     let agents = topology.value.agents.iter();
     agents
-        .filter(|(_, agent)| agent.model.starts_with(SCRIPTED) && seen.insert(&agent.model))
-        .map(|(name, agent)| {
+        .filter_map(|(name, agent)| Some((name, agent.model.as_ref()?)))
+        .filter(|(_, model)| model.starts_with(SCRIPTED) && seen.insert(*model))
+        .map(|(name, model)| {
             let at = topology.at_value(&["agents", name.as_str(), "model"], "");
-            (agent.model.clone(), at)
+            (model.clone(), at)
         })
         .collect()
 }

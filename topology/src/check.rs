@@ -3,6 +3,7 @@
 //! They are made when a release is made, not when a log is read again: a build that has learnt to refuse more still finishes what
 //! an older one has started.
 
+mod agent;
 mod authority;
 mod callback;
 mod child;
@@ -21,7 +22,7 @@ use coppice_messages::{Contract, Value};
 
 use crate::{
     bundle::Parts,
-    document::{ContractRef, Topology},
+    document::ContractRef,
     load::{Diagnostic, Loaded},
     script::Script,
     tool::Tool,
@@ -40,9 +41,9 @@ pub(crate) fn parts(parts: &Parts) -> Vec<Diagnostic> {
         faults.extend(script(loaded));
     }
     names(parts, &mut faults);
-    routes(&parts.topology, &mut faults);
+    agent::check(parts, &mut faults);
     if graph::check(&parts.topology, &mut faults) {
-        references::check(parts, &mut faults);
+        references::check(parts, references::Whose::Root, &mut faults);
         callback::check(parts, &mut faults);
     }
     authority::check(parts, &mut faults);
@@ -80,18 +81,6 @@ pub fn schema(loaded: &Loaded<Value>) -> Vec<Diagnostic> {
     let mut faults = Vec::new();
     schema::check(loaded, &[], &mut faults);
     faults
-}
-
-/// A model that nothing leads to is found out here and not by the first call of a run.
-fn routes(topology: &Loaded<Topology>, faults: &mut Vec<Diagnostic>) {
-    for (name, agent) in &topology.value.agents {
-        if !agent.model.starts_with(crate::bundle::SCRIPTED) {
-            let path = ["agents", name.as_str(), "model"];
-            let message = format!("no route leads to the model {:?}", agent.model);
-            let help = "write scripted/NAME: only scripted models can be asked";
-            faults.push(topology.at_value(&path, message).help(help));
-        }
-    }
 }
 
 /// A file found under a name says that name.

@@ -16,12 +16,16 @@ use crate::{
     tool::Tool,
 };
 
-/// An agent: a model with tools and a result.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// An agent: a model, or nodes of its own, with tools and a result.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Agent {
-    /// `scripted/NAME`, or a provider's model.
-    pub model: String,
+    /// `scripted/NAME`, or a provider's model. Absent: it has nodes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// What a child of a fan-out does instead of asking a model.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub nodes: BTreeMap<NodeName, Node>,
     /// What it may call, where its envelope permits them.
     #[serde(default)]
     pub tools: BTreeSet<ToolName>,
@@ -144,6 +148,17 @@ impl Plan {
 }
 
 impl Graph {
+    /// The program of a child that does this agent's work: its own nodes, or its loop.
+    #[must_use]
+    pub fn of_child(name: &AgentName, agent: &Agent) -> Self {
+        if agent.nodes.is_empty() {
+            return Self::of_agent(name);
+        }
+        Self {
+            nodes: agent.nodes.clone(),
+        }
+    }
+
     /// The program of a child that does one agent's work: the loop, then its answer as the run's.
     ///
     /// # Panics

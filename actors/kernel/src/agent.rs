@@ -180,7 +180,8 @@ impl State {
             node: node.clone(),
             call,
             agent: body.agent.clone(),
-            route: agent.model.clone(),
+            // That an agent which a node asks has a model is part of the static checks; no route leads to one without a name.
+            route: agent.model.clone().unwrap_or_default(),
             context: context_digest(&input, turns),
             reserved,
         };

@@ -1,7 +1,6 @@
 //! The release that a scenario runs: its topology, found or written out, with the models that the scenario puts in.
 
 use coppice_actors::schema::Schemas;
-use coppice_messages::ids::AgentName;
 use coppice_topology::{
     Bundle, Diagnostic, Diagnostics, DocumentKind, Documents as _, bundle,
     load::{self, Loaded, Position, Yaml},
@@ -116,18 +115,18 @@ fn with_models(scenario: &Loaded<Document>, topology: &Source) -> Result<Vec<u8>
     let mut faults = Vec::new();
     for (agent, route) in models {
         let path = ["agents", agent.as_str(), "model"];
-        match loaded.value.agents.get(agent) {
-            Some(declared) => {
-                places.push((
-                    loaded.yaml.value_position(&path),
-                    path,
-                    &declared.model,
-                    route,
-                ));
+        let declared = loaded.value.agents.get(agent);
+        match declared.and_then(|declared| declared.model.as_ref()) {
+            Some(model) => {
+                places.push((loaded.yaml.value_position(&path), path, model, route));
             }
             None => {
-                let known: Vec<_> = loaded.value.agents.keys().map(AgentName::as_str).collect();
-                let message = format!("the topology has no agent {agent}");
+                let agents = loaded.value.agents.iter();
+                let known: Vec<_> = agents
+                    .filter(|(_, agent)| agent.model.is_some())
+                    .map(|(name, _)| name.as_str())
+                    .collect();
+                let message = format!("the topology has no agent {agent} with a model");
                 let fault = scenario.at_key(&["models", agent.as_str()], message);
                 faults.push(fault.help(format!("it has {}", known.join(", "))));
             }

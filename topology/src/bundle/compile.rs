@@ -93,9 +93,9 @@ pub(super) fn plan(release: Digest, manifest: Manifest, parts: Parts) -> Plan {
         let digest = *manifest.schemas.get(&name)?;
         Some(SchemaRef { name, digest })
     });
-    let children = topology.agents.keys();
+    let children = topology.agents.iter();
     let children = children
-        .map(|agent| (agent.clone(), Graph::of_agent(agent)))
+        .map(|(name, agent)| (name.clone(), Graph::of_child(name, agent)))
         .collect();
     let pin = |(name, (digest, tool)): (_, (Digest, load::Loaded<_>))| {
         let contract = tool.value;

@@ -59,7 +59,12 @@ pub(super) fn check(parts: &Parts, faults: &mut Vec<Diagnostic>) {
 }
 
 /// A wait that outlasts the contract would never end.
-fn wait_within(parts: &Parts, name: &NodeName, wait: &WaitFor, faults: &mut Vec<Diagnostic>) {
+pub(super) fn wait_within(
+    parts: &Parts,
+    name: &NodeName,
+    wait: &WaitFor,
+    faults: &mut Vec<Diagnostic>,
+) {
     let most = parts.contract.value.budget.wall_clock;
     if let Some(span) = wait.longest().filter(|span| *span >= most) {
         let message = format!("the run would wait {span}, but its contract ends it after {most}");
@@ -124,7 +129,7 @@ fn root_agent(parts: &Parts, agent: &AgentName, faults: &mut Vec<Diagnostic>) {
 }
 
 /// Evidence is what a tool reads.
-fn reads(parts: &Parts, path: &[&str], tool: &ToolName, faults: &mut Vec<Diagnostic>) {
+pub(super) fn reads(parts: &Parts, path: &[&str], tool: &ToolName, faults: &mut Vec<Diagnostic>) {
     let Some((_, loaded)) = parts.tools.get(tool) else {
         return;
     };

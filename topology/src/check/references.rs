@@ -26,13 +26,23 @@ struct Cited<'a> {
     reference: &'a Reference,
 }
 
-pub(super) fn check(parts: &Parts, faults: &mut Vec<Diagnostic>) {
+/// Whose nodes they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Whose {
+    /// The root's, which works on its input.
+    Root,
+    /// A child's, which works on its item.
+    Child,
+}
+
+pub(super) fn check(parts: &Parts, whose: Whose, faults: &mut Vec<Diagnostic>) {
     let nodes = &parts.topology.value.nodes;
     let ancestors = ancestors(nodes);
     for (name, node) in nodes {
         let none = BTreeSet::new();
         let mut place = Place {
             parts,
+            whose,
             node: name,
             before: ancestors.get(name).unwrap_or(&none),
             check: None,
@@ -96,6 +106,7 @@ fn under<'a>(node: &'a NodeName, rest: &[&'a str]) -> Vec<&'a str> {
 /// Where a reference stands, and so what it may cite.
 struct Place<'a> {
     parts: &'a Parts,
+    whose: Whose,
     node: &'a NodeName,
     before: &'a BTreeSet<&'a NodeName>,
     check: Option<&'a ToolName>,
@@ -135,12 +146,14 @@ impl Place<'_> {
             }
         };
         let beyond = match &cited.reference.from {
-            Source::Input => known(topology.input.as_ref()),
+            Source::Input if self.whose == Whose::Root => known(topology.input.as_ref()),
+            // Which item it is depends on who makes the child.
+            Source::Item if self.whose == Whose::Child => None,
             Source::Check => match self.check {
                 Some(tool) => known(self.parts.tools.get(tool).map(|(_, t)| &t.value.output)),
                 None => return self.not_here(cited),
             },
-            Source::Item | Source::Arguments | Source::Receipt | Source::Body => {
+            Source::Input | Source::Item | Source::Arguments | Source::Receipt | Source::Body => {
                 return self.not_here(cited);
             }
             Source::Node(name) => match topology.nodes.get(name) {
@@ -168,14 +181,23 @@ impl Place<'_> {
     fn not_here(&mut self, cited: &Cited<'_>) {
         let from = &cited.reference.from;
         let before = listed(self.before.iter());
+        let given = self.given();
         let help =
-            format!("here a reference comes from input, or from a node that is done: {before}");
+            format!("here a reference comes from {given}, or from a node that is done: {before}");
         self.refuse(cited, format!("there is no {from} here"), help);
+    }
+
+    /// What the run works on.
+    fn given(&self) -> &'static str {
+        match self.whose {
+            Whose::Root => "input",
+            Whose::Child => "item",
+        }
     }
 
     fn unknown_node(&mut self, cited: &Cited<'_>, name: &NodeName) {
         let nodes = self.parts.topology.value.nodes.keys();
-        let known: Vec<&str> = ["input"]
+        let known: Vec<&str> = [self.given()]
             .into_iter()
             .chain(nodes.map(NodeName::as_str))
             .collect();
