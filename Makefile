@@ -27,7 +27,7 @@ check: ## Formatting, clippy with warnings as errors, docs
 	@$(RUN) cargo clippy --workspace --all-targets --locked -- -D warnings
 	@RUSTDOCFLAGS='-D warnings' $(RUN) cargo doc --workspace --no-deps --locked
 
-bench: nats-server ## Measure the product against the bare loop (release build)
+bench: nats-server ## Measure every workload beside what is aimed at (release build); the table is .coppice/bench.md
 	@echo '[1/2] release build: 5 to 10 minutes the first time'
 	@$(RUN) cargo build --release --locked -p coppice-cli
 	@echo '[2/2] coppice bench all'

@@ -135,6 +135,9 @@ pub enum Command {
     /// The host process
     #[command(hide = true)]
     Host(HostArgs),
+    /// The host of a benchmark
+    #[command(hide = true)]
+    BenchHost(BenchHostArgs),
     /// The desk process
     #[command(hide = true)]
     DeskServe(DeskServeArgs),
@@ -227,10 +230,72 @@ pub enum BenchCommand {
   cargo run --release -p coppice-cli -- bench loop
   coppice bench loop --concurrency 64 --json")]
     Loop(BenchLoopArgs),
-    /// Everything that can be measured
+    /// Trees of 16 children with three durable steps each
     #[command(after_help = "Examples:
+  coppice bench w1 --runs 400 --concurrency 1,16,64")]
+    W1(BenchTreesArgs),
+    /// Fifty durable steps in a row in one run
+    #[command(after_help = "Examples:
+  coppice bench w2 --runs 20")]
+    W2(BenchRunsArgs),
+    /// A host killed with many trees in flight, until all have ended under the next
+    #[command(after_help = "Examples:
+  coppice bench w3 --runs 100")]
+    W3(BenchRunsArgs),
+    /// A parent with many waiting children cancelled, until all is quiet
+    #[command(after_help = "Examples:
+  coppice bench w4 --children 1000,10000")]
+    W4(BenchChildrenArgs),
+    /// As w1, with a scripted model's loop in each child
+    #[command(after_help = "Examples:
+  coppice bench w5 --concurrency 16")]
+    W5(BenchTreesArgs),
+    /// Every event of a log folded anew
+    #[command(after_help = "Examples:
+  coppice bench rebuild --runs 300")]
+    Rebuild(BenchRunsArgs),
+    /// Everything that can be measured; the table is also written to bench.md in the data directory
+    #[command(after_help = "Examples:
+  coppice bench all
   coppice bench all --json")]
-    All(BenchLoopArgs),
+    All(BenchAllArgs),
+}
+
+/// `coppice bench w1`, `w5`
+#[derive(Debug, Clone, Args)]
+pub struct BenchTreesArgs {
+    /// Trees at each concurrency
+    #[arg(long, default_value_t = 400, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub runs: u32,
+    /// How many trees run at one time
+    #[arg(long, value_delimiter = ',', default_values_t = [1_u32, 16, 64], value_name = "N,N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub concurrency: Vec<u32>,
+}
+
+/// `coppice bench w2`, `w3`, `rebuild`
+#[derive(Debug, Clone, Args)]
+pub struct BenchRunsArgs {
+    /// How many runs or trees
+    #[arg(long, default_value_t = 100, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub runs: u32,
+}
+
+/// `coppice bench w4`
+#[derive(Debug, Clone, Args)]
+pub struct BenchChildrenArgs {
+    /// Children of the parent, each number measured by itself
+    #[arg(long, value_delimiter = ',', default_values_t = [1_000_u32, 10_000], value_name = "N,N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub children: Vec<u32>,
+}
+
+/// `coppice bench all`
+#[derive(Debug, Clone, Args)]
+pub struct BenchAllArgs {
+    /// Trees of w1 and w5 at each concurrency
+    #[arg(long, default_value_t = 400, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub runs: u32,
+    #[command(flatten)]
+    pub hot_path: BenchLoopArgs,
 }
 
 /// `coppice bench loop`
@@ -256,6 +321,15 @@ pub struct CompletionsArgs {
     /// The shell
     #[arg(value_enum)]
     pub shell: Shell,
+}
+
+/// The host of a benchmark: see `command::bench::witness`.
+#[derive(Debug, Args)]
+pub struct BenchHostArgs {
+    /// How it is started, as JSON
+    pub options: String,
+    /// The file of its effects
+    pub witness: PathBuf,
 }
 
 /// The desk process: see `coppice_scenarios::desk`.

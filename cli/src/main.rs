@@ -18,7 +18,7 @@ use coppice_scenarios::desk::{self, World};
 use tracing_subscriber::EnvFilter;
 
 use crate::{
-    args::{BenchCommand, Cli, Command, DeskServeArgs},
+    args::{Cli, Command, DeskServeArgs},
     failure::{Failure, Problem},
 };
 
@@ -44,6 +44,9 @@ fn main() -> ExitCode {
     log_to_stderr(&cli.command);
     if let Command::Host(args) = &cli.command {
         return host(&args.options);
+    }
+    if let Command::BenchHost(args) = &cli.command {
+        return command::bench::witness::host(&args.options, &args.witness);
     }
     let json = cli.common.json;
     match tell(cli) {
@@ -74,12 +77,10 @@ async fn carry_out(cli: Cli) -> Result<(), Failure> {
         Command::Sim(command) => command::sim::sim(command, common.json),
         Command::DeskServe(args) => serve_desk(args).await,
         // Was answered before there was a runtime: a host has one of its own.
-        Command::Host(_) => Ok(()),
+        Command::Host(_) | Command::BenchHost(_) => Ok(()),
         Command::Run(args) => Box::pin(command::run::run(args, common)).await,
         Command::Faults(args) => Box::pin(command::run::faults(args, common)).await,
-        Command::Bench(BenchCommand::Loop(args) | BenchCommand::All(args)) => {
-            command::bench::measure(args, common.data.as_deref(), common.json).await
-        }
+        Command::Bench(command) => Box::pin(command::bench::bench(command, common)).await,
         Command::Up(args) => command::host::up(args, common).await,
         Command::Submit(args) => command::host::submit(args, common).await,
         Command::Resume(args) => command::host::resume(args, common).await,
@@ -127,7 +128,7 @@ async fn serve_desk(args: &DeskServeArgs) -> Result<(), Failure> {
 /// What the parts of the program say beside results: warnings from processes of their own and from what stays up, errors else. `RUST_LOG` asks for more.
 fn log_to_stderr(command: &Command) {
     let usual = match command {
-        Command::Host(_) | Command::DeskServe(_) => "warn",
+        Command::Host(_) | Command::BenchHost(_) | Command::DeskServe(_) => "warn",
         // A client that looks for its server again is said by the commands, in their own words; the host's is in its host.log.
         Command::Up(_) => "warn,async_nats=off",
         _ => "error,async_nats=off",

@@ -93,12 +93,19 @@ impl Realm {
         format!("{}.event.{tenant}.{tree}.{run}.{kind}", self.prefix())
     }
 
-    /// The feed of a tenant, of one of its trees, or of one of its runs. The kind, which follows, has tokens of its own.
+    /// The feed of a tenant, of one of its trees, or of one of its runs; of one kind, which has tokens of its own, or of all.
     #[must_use]
-    pub fn events(&self, tenant: &TenantId, tree: Option<&TreeId>, run: Option<&RunId>) -> String {
+    pub fn events(
+        &self,
+        tenant: &TenantId,
+        tree: Option<&TreeId>,
+        run: Option<&RunId>,
+        kind: Option<&str>,
+    ) -> String {
+        let kind = kind.unwrap_or(">");
         let tree = tree.map_or("*", TreeId::as_str);
         let run = run.map_or("*", RunId::as_str);
-        format!("{}.event.{tenant}.{tree}.{run}.>", self.prefix())
+        format!("{}.event.{tenant}.{tree}.{run}.{kind}", self.prefix())
     }
 
     /// Every event on the feed.

@@ -20,7 +20,9 @@ impl Feed {
         tenant: &TenantId,
         filter: &EventFilter,
     ) -> Result<Self, String> {
-        let subject = realm.events(tenant, filter.tree.as_ref(), filter.run.as_ref());
+        // A pattern is for the filter; a subject has it only when it is one kind.
+        let kind = filter.kind.as_deref().filter(|kind| !kind.contains('*'));
+        let subject = realm.events(tenant, filter.tree.as_ref(), filter.run.as_ref(), kind);
         let messages = client.subscribe(subject).await.map_err(|e| e.to_string())?;
         // From here on the server has it before everything that this client sends later.
         client.flush().await.map_err(|e| e.to_string())?;

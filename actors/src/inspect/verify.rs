@@ -14,7 +14,7 @@ use super::{Inspect, with_causes};
 use crate::{
     api::{ApiError, Compared, Finding, Law, VerifyReport, VerifyRequest},
     limits::FINDINGS_MAX,
-    run::{fold, fold_until},
+    run::{fold, fold_until, walk},
 };
 
 /// What the actor of a run says of its state.
@@ -26,7 +26,42 @@ pub(crate) struct Live {
     pub state: Digest,
 }
 
+/// What was folded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rebuilt {
+    /// Runs.
+    pub runs: u64,
+    /// Their events.
+    pub events: u64,
+}
+
 impl Inspect {
+    /// Folds every chain of a tenant from its first event to its last.
+    ///
+    /// # Errors
+    /// The log cannot be read, or a chain does not fold.
+    pub fn rebuild(&self, tenant: &TenantId) -> Result<Rebuilt, ApiError> {
+        let mut rebuilt = Rebuilt { runs: 0, events: 0 };
+        let all = RowFilter {
+            tenant: Some(tenant.clone()),
+            ..RowFilter::default()
+        };
+        for row in self.log.rows(all) {
+            let row = row?;
+            let folded = walk(
+                &self.log,
+                &self.releases,
+                tenant,
+                &row.run,
+                &mut |_, commit, _| {
+                    rebuilt.events += commit.events.len() as u64;
+                },
+            )?;
+            rebuilt.runs += u64::from(folded.is_some());
+        }
+        Ok(rebuilt)
+    }
+
     /// Reads every chain of a tenant and folds it. The stream and living actors are the host's to compare.
     ///
     /// # Errors

@@ -1,168 +1,140 @@
-//! `coppice bench`: the store's hot path against the bare loop of the design (ARCHITECTURE.md), in one run on one nats-server.
+//! `coppice bench`: how fast the product is, beside the bare loop of the design and beside what is aimed at.
 //!
-//! Both append the same bytes: chains of small commits, each chain waiting for its own record before its next. The bare loop is NATS and
-//! fjall with nothing in between but what cannot be left out: batches, the hash of each commit, and the same number of index inserts.
+//! Each workload has a data directory of its own, which is removed afterwards, and a host of its own with everything on that is on in life: fsync,
+//! nats-server, feed. What a workload costs the client is not counted, but is done on the same machine.
 
 mod bare;
 mod chain;
+mod crash;
+mod ends;
+mod hot_path;
+mod line;
 mod product;
+mod quiet;
+mod rebuild;
+mod release;
+mod row;
+mod subject;
+mod usage;
+mod width;
+pub mod witness;
 
-use std::{fs, path::Path, path::PathBuf, time::Duration};
+use std::{fs, path::Path, path::PathBuf};
 
-use coppice_store::{BusOptions, GuardCommand, Options, Role, Store, clock};
-use serde::Serialize;
-
+use self::{line::Line, release::Work, subject::Place};
 use crate::{
-    args::BenchLoopArgs,
-    failure::{Failure, Problem},
+    args::{BenchAllArgs, BenchCommand, BenchTreesArgs, Common},
+    failure::Failure,
     out,
 };
 
-/// One line of the result.
-#[derive(Debug, Serialize)]
-struct Line {
-    workload: &'static str,
-    concurrency: u32,
-    feed: bool,
-    bare_per_s: f64,
-    coppice_per_s: f64,
-    ratio: f64,
-    bare_p50_ms: f64,
-    coppice_p50_ms: f64,
-}
+/// The file of the table, in the data directory.
+const TABLE: &str = "bench.md";
+/// Trees whose log is rebuilt.
+const REBUILT: u32 = 300;
 
-/// What one side did.
-pub(crate) struct Measured {
-    /// From the first commit to the record of the last.
-    pub took: Duration,
-    /// How long each commit waited for its record.
-    pub waits: Vec<Duration>,
-}
-
-/// `coppice bench loop`
-pub async fn measure(args: &BenchLoopArgs, data: Option<&Path>, json: bool) -> Result<(), Failure> {
+/// `coppice bench`
+pub async fn bench(command: &BenchCommand, common: &Common) -> Result<(), Failure> {
     if cfg!(debug_assertions) {
         eprintln!("this is a debug build: its figures say nothing; use cargo run --release");
     }
+    let data = common.data.as_deref();
     let root = data.map_or_else(|| PathBuf::from(".coppice"), Path::to_owned);
     let directory = root.join(format!("bench-{}", std::process::id()));
     fs::create_dir_all(&directory).map_err(|error| Failure::environment(&error))?;
-    let measured = both(args, &directory, json).await;
+    let mut lines = Vec::new();
+    let mut say = |line: Line| {
+        if common.json {
+            out::json(&line)?;
+        }
+        lines.push(line);
+        Ok(())
+    };
+    let measured = Box::pin(measure(command, &directory, &mut say)).await;
     // What was measured stays measured; a directory that cannot be removed is said.
     if let Err(error) = fs::remove_dir_all(&directory) {
         eprintln!("{} cannot be removed: {error}", directory.display());
     }
+    let rows: Vec<_> = lines.iter().flat_map(Line::rows).collect();
+    if let (BenchCommand::All(_), false) = (command, rows.is_empty()) {
+        let file = root.join(TABLE);
+        let table = line::markdown(&["workload", "figure", "measured", "aim"], &rows);
+        fs::write(&file, table).map_err(|error| Failure::environment(&error))?;
+        eprintln!("the table is in {}", file.display());
+    }
+    if !common.json && !rows.is_empty() {
+        out::table(&["WORKLOAD", "FIGURE", "MEASURED", "AIM"], &rows)?;
+    }
     measured
 }
 
-async fn both(args: &BenchLoopArgs, directory: &Path, json: bool) -> Result<(), Failure> {
-    let mut rows = Vec::new();
-    for feed in [false, true] {
-        let data = directory.join(if feed { "with-feed" } else { "without-feed" });
-        let store = open(&data, feed).await?;
-        let endpoint = store.endpoint(Role::Host).await;
-        let bare = bare::Bare::open(&endpoint, &data.join("bare"), feed).await?;
-        for concurrency in &args.concurrency {
-            let of_each = (args.commits / concurrency).max(1);
-            let (mut of_bare, mut of_product) = (Vec::new(), Vec::new());
-            // In turns, so that whatever else the machine does meets both.
-            for _ in 0..args.rounds {
-                of_bare.push(bare.run(*concurrency, of_each).await?);
-                of_product.push(product::run(&store, *concurrency, of_each).await?);
-            }
-            let (of_bare, of_product) = (middle(of_bare), middle(of_product));
-            let line = line(*concurrency, of_each, feed, of_bare, of_product);
-            if json {
-                out::json(&line)?;
-            } else {
-                rows.push(cells(&line));
-            }
+type Say<'a> = &'a mut (dyn FnMut(Line) -> Result<(), Failure> + Send);
+
+async fn measure(command: &BenchCommand, directory: &Path, say: Say<'_>) -> Result<(), Failure> {
+    match command {
+        BenchCommand::Loop(args) => hot_path::measure(args, directory, say).await,
+        BenchCommand::W1(args) => trees("w1", &Work::Steps, args, directory, say).await,
+        BenchCommand::W2(args) => {
+            say(row::measure(args.runs, Place::below(directory, "w2")).await?)
         }
-        bare.close().await?;
-        store.close().await;
-    }
-    if json {
-        return Ok(());
-    }
-    out::table(
-        &[
-            "CHAINS",
-            "FEED",
-            "BARE/S",
-            "COPPICE/S",
-            "RATIO",
-            "BARE P50",
-            "COPPICE P50",
-        ],
-        &rows,
-    )
-}
-
-async fn open(data: &Path, feed: bool) -> Result<Store, Failure> {
-    let guard = GuardCommand::this_program().map_err(|error| Failure::environment(&error))?;
-    let host = "bench"
-        .parse()
-        .map_err(|error: coppice_messages::ids::InvalidId| Failure::environment(&error))?;
-    let mut options = Options::new(data, host, BusOptions::Private { guard });
-    options.feed = feed;
-    Store::open(options)
-        .await
-        .map_err(|error| Failure::Environment(Problem::of(&error)))
-}
-
-/// The round that took neither the least nor the most time.
-fn middle(mut rounds: Vec<Measured>) -> Measured {
-    rounds.sort_by_key(|round| round.took);
-    let at = rounds.len() / 2;
-    rounds.swap_remove(at)
-}
-
-fn line(concurrency: u32, of_each: u32, feed: bool, bare: Measured, product: Measured) -> Line {
-    let commits = f64::from(concurrency) * f64::from(of_each);
-    let per_s = |measured: &Measured| (commits / measured.took.as_secs_f64()).round();
-    let (bare_per_s, coppice_per_s) = (per_s(&bare), per_s(&product));
-    Line {
-        workload: "loop",
-        concurrency,
-        feed,
-        bare_per_s,
-        coppice_per_s,
-        ratio: (coppice_per_s / bare_per_s * 100.0).round() / 100.0,
-        bare_p50_ms: median_ms(bare.waits),
-        coppice_p50_ms: median_ms(product.waits),
+        BenchCommand::W3(args) => {
+            say(crash::measure(args.runs, Place::below(directory, "w3")).await?)
+        }
+        BenchCommand::W4(args) => quiet(&args.children, directory, say).await,
+        BenchCommand::W5(args) => trees("w5", &Work::Agent, args, directory, say).await,
+        BenchCommand::Rebuild(args) => rebuilt(args.runs, directory, say).await,
+        BenchCommand::All(args) => all(args, directory, say).await,
     }
 }
 
-fn median_ms(mut waits: Vec<Duration>) -> f64 {
-    waits.sort_unstable();
-    let middle = waits.get(waits.len() / 2).copied().unwrap_or_default();
-    (middle.as_secs_f64() * 1e5).round() / 100.0
+async fn all(args: &BenchAllArgs, directory: &Path, say: Say<'_>) -> Result<(), Failure> {
+    let step = |nth: u32, what: &str| eprintln!("bench {nth}/7: {what}");
+    step(1, "loop: the bare loop and the store, in turns");
+    hot_path::measure(&args.hot_path, directory, say).await?;
+    let trees_args = BenchTreesArgs {
+        runs: args.runs,
+        concurrency: vec![1, 16, 64],
+    };
+    step(2, "w1: trees of 16 children with 3 steps each");
+    trees("w1", &Work::Steps, &trees_args, directory, say).await?;
+    step(3, "w2: 50 steps in a row");
+    say(row::measure(20, Place::below(directory, "w2")).await?)?;
+    step(4, "w3: a host killed with 100 trees in flight");
+    say(crash::measure(100, Place::below(directory, "w3")).await?)?;
+    step(5, "w4: 1,000 and 10,000 waiting children cancelled");
+    quiet(&[1_000, 10_000], directory, say).await?;
+    step(6, "w5: as w1, with a model's loop in each child");
+    trees("w5", &Work::Agent, &trees_args, directory, say).await?;
+    step(7, "rebuild: every event of a log folded");
+    rebuilt(REBUILT, directory, say).await
 }
 
-fn cells(line: &Line) -> Vec<String> {
-    vec![
-        line.concurrency.to_string(),
-        if line.feed { "on" } else { "off" }.to_owned(),
-        format!("{:.0}", line.bare_per_s),
-        format!("{:.0}", line.coppice_per_s),
-        format!("{:.2}", line.ratio),
-        format!("{:.2} ms", line.bare_p50_ms),
-        format!("{:.2} ms", line.coppice_p50_ms),
-    ]
+async fn trees(
+    workload: &'static str,
+    work: &Work,
+    args: &BenchTreesArgs,
+    directory: &Path,
+    say: Say<'_>,
+) -> Result<(), Failure> {
+    let place = Place::below(directory, workload);
+    let amount = (args.runs, args.concurrency.as_slice());
+    width::measure(workload, work, amount, place, say).await?;
+    Ok(())
 }
 
-/// Runs `chains` tasks to their end and gathers how long their commits waited.
-async fn gathered(
-    chains: Vec<tokio::task::JoinHandle<Result<Vec<Duration>, Failure>>>,
-) -> Result<Measured, Failure> {
-    let from = clock::mono();
-    let mut waits = Vec::new();
-    for chain in chains {
-        let ended = chain.await.map_err(|error| Failure::environment(&error))?;
-        waits.extend(ended?);
+async fn quiet(children: &[u32], directory: &Path, say: Say<'_>) -> Result<(), Failure> {
+    for children in children {
+        let place = Place::below(directory, &format!("w4-{children}"));
+        say(quiet::measure(*children, place).await?)?;
     }
-    Ok(Measured {
-        took: from.elapsed(),
-        waits,
-    })
+    Ok(())
+}
+
+/// Makes a log of so many trees of W1, and rebuilds it.
+async fn rebuilt(runs: u32, directory: &Path, say: Say<'_>) -> Result<(), Failure> {
+    let place = Place::below(directory, "rebuild");
+    let mut unsaid = |_| Ok(());
+    let amount = (runs, [64].as_slice());
+    let place = width::measure("rebuild", &Work::Steps, amount, place, &mut unsaid).await?;
+    say(rebuild::measure(&place)?)
 }

@@ -1,6 +1,7 @@
 //! The program as people and scripts use it: the built binary, the real nats-server, the real log, processes that are really killed.
 
 mod bad_input;
+mod bench;
 mod callbacks;
 mod docs;
 mod files;

@@ -5,7 +5,7 @@ use std::process::Stdio;
 use crate::support::Place;
 
 /// Every command that people use, as it is typed.
-const COMMANDS: [&str; 25] = [
+const COMMANDS: [&str; 31] = [
     "run",
     "scenarios",
     "faults",
@@ -28,6 +28,12 @@ const COMMANDS: [&str; 25] = [
     "check",
     "bench",
     "bench loop",
+    "bench w1",
+    "bench w2",
+    "bench w3",
+    "bench w4",
+    "bench w5",
+    "bench rebuild",
     "bench all",
     "completions",
     "",
@@ -47,7 +53,7 @@ fn every_command_has_help_with_examples() {
         );
     }
     let all = place.run(&["--help"]);
-    for hidden in ["nats-guard", "desk-serve", "  host"] {
+    for hidden in ["nats-guard", "desk-serve", "bench-host", "  host"] {
         assert!(!all.good().contains(hidden), "{hidden}");
     }
 }

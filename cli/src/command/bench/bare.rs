@@ -32,7 +32,10 @@ use tokio::{
     task::JoinHandle,
 };
 
-use super::{Measured, chain::Chain, gathered};
+use super::{
+    chain::Chain,
+    hot_path::{Measured, gathered},
+};
 use crate::failure::{Failure, Problem};
 
 /// Commits of one message.

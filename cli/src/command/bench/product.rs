@@ -6,7 +6,10 @@ use coppice_messages::ids::TenantId;
 use coppice_store::{Store, Verdict, clock};
 use tokio::sync::oneshot;
 
-use super::{Measured, chain::Chain, gathered};
+use super::{
+    chain::Chain,
+    hot_path::{Measured, gathered},
+};
 use crate::failure::{Failure, Problem};
 
 static NTH: AtomicU64 = AtomicU64::new(0);
