@@ -107,6 +107,7 @@ impl Reach {
             }
             match Log::open(&data) {
                 Ok(log) => {
+                    whole(&log)?;
                     let inspect = Inspect::new(log.reader());
                     let way = Way::Log(Box::new(Opened { inspect, log }));
                     return Ok(Self { data, way });
@@ -117,7 +118,7 @@ impl Reach {
                 {
                     clock::pause(LOOK).await;
                 }
-                Err(error) => return Err(unopened(&error)),
+                Err(error) => return Err(unopened(&error, &data)),
             }
         }
     }
@@ -281,19 +282,39 @@ pub fn refused(error: &ApiError) -> Failure {
     }
 }
 
+/// What a host does about a log that is not as it was; a command that reads does not touch it.
+fn heals(data: &Path) -> String {
+    format!(
+        "start a host on it, with coppice up --data {}: it sets aside what cannot be used, reads the log again from the stream, \
+         and names what neither of them has; without the stream only a backup has it",
+        data.display()
+    )
+}
+
+/// Refuses a log that lacks what it had: it would be read as if nothing had come after.
+fn whole(log: &Log) -> Result<(), Failure> {
+    let data = log.directory().root();
+    let lacks = log
+        .lacks()
+        .map_err(|error| Failure::Environment(Problem::of(&error).help(heals(data))))?;
+    match lacks {
+        Some(shorter) => Err(Failure::Environment(
+            Problem::of(&shorter).help(heals(data)),
+        )),
+        None => Ok(()),
+    }
+}
+
 /// A log that does not open, as whose fault it is.
-pub fn unopened(error: &OpenLogError) -> Failure {
+pub fn unopened(error: &OpenLogError, data: &Path) -> Failure {
     match error {
         OpenLogError::Directory(error) => unusable(error),
-        OpenLogError::Damaged { .. }
-        | OpenLogError::Gone { .. }
-        | OpenLogError::Database { .. } => {
-            let help = "stop what uses it, then: coppice up with the same --data reads the log again from the stream beside it, and keeps what it replaces as log.set-aside-…";
-            Failure::Environment(Problem::of(error).help(help))
+        OpenLogError::Missing { .. } | OpenLogError::Unusable { .. } => {
+            Failure::Environment(Problem::of(error).help(heals(data)))
         }
-        OpenLogError::SetAside { .. } | OpenLogError::Read { .. } => {
-            Failure::Environment(Problem::of(error))
-        }
+        OpenLogError::Database { .. }
+        | OpenLogError::SetAside { .. }
+        | OpenLogError::Read { .. } => Failure::Environment(Problem::of(error)),
     }
 }
 

@@ -4,6 +4,7 @@
 
 pub(crate) mod blobs;
 pub(crate) mod commits;
+mod error;
 pub(crate) mod heal;
 pub(crate) mod key;
 pub(crate) mod keys;
@@ -31,9 +32,11 @@ use coppice_messages::{
 };
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, KvSeparationOptions};
 
+pub(crate) use self::error::{is_disk_full, system_error};
 pub use self::{
     commits::Recorded,
-    heal::OpenLogError,
+    error::{OpenLogError, ReadError},
+    heal::Unusable,
     meta::StreamPosition,
     quarantine::Quarantined,
     rows::{Row, RowEnd, RowFilter, RowState},
@@ -45,54 +48,8 @@ use crate::{
     admission::{Head, Stored},
     data_dir::DataDir,
     limits::{JOURNAL_BYTES, MEMTABLE_BYTES, SEPARATED_BYTES_MIN},
+    mark::{self, Shorter},
 };
-
-/// Why something in the log cannot be read.
-#[derive(Debug, thiserror::Error)]
-pub enum ReadError {
-    /// fjall refuses.
-    #[error("the log's database refuses")]
-    Database(
-        #[from]
-        #[source]
-        fjall::Error,
-    ),
-    /// What it gives makes no sense.
-    #[error("the log holds something unreadable where {what} should be")]
-    Unreadable {
-        /// What was expected.
-        what: &'static str,
-    },
-}
-
-impl ReadError {
-    pub(crate) fn unreadable(what: &'static str) -> Self {
-        Self::Unreadable { what }
-    }
-
-    /// Whether the disk is full.
-    #[must_use]
-    pub fn is_disk_full(&self) -> bool {
-        matches!(self, Self::Database(e) if is_disk_full(e))
-    }
-}
-
-/// Whether fjall failed because the disk is full.
-pub(crate) fn is_disk_full(error: &fjall::Error) -> bool {
-    system_error(error).is_some_and(|e| e.kind() == io::ErrorKind::StorageFull)
-}
-
-/// What the system said, where it is the system that failed.
-pub(crate) fn system_error(error: &fjall::Error) -> Option<&io::Error> {
-    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
-    while let Some(error) = cause {
-        if let Some(found) = error.downcast_ref() {
-            return Some(found);
-        }
-        cause = error.source();
-    }
-    None
-}
 
 /// The key families.
 #[derive(Clone)]
@@ -190,7 +147,26 @@ impl Log {
     /// # Errors
     /// [`OpenLogError`].
     pub fn open(data: &Path) -> Result<Self, OpenLogError> {
-        heal::open_as_it_is(DataDir::take_existing(data)?)
+        let directory = DataDir::take_existing(data)?;
+        let path = directory.log();
+        if !path.exists() {
+            let marked = mark::read(&directory.mark()).map_or(0, |mark| mark.pos);
+            return Err(OpenLogError::Missing { path, marked });
+        }
+        match heal::usable(&path, None) {
+            Ok(reader) => Ok(Self { directory, reader }),
+            Err(source) => Err(OpenLogError::Unusable { path, source }),
+        }
+    }
+
+    /// What this log has not that it had: whoever reads on reads an older state.
+    ///
+    /// # Errors
+    /// [`ReadError`].
+    pub fn lacks(&self) -> Result<Option<Shorter>, ReadError> {
+        let mark = mark::read(&self.directory.mark());
+        let compared = mark.map(|mark| mark::compare(&self.reader, &mark));
+        Ok(compared.transpose()?.and_then(Result::err))
     }
 
     pub(crate) fn open_in(directory: DataDir) -> Result<Self, OpenLogError> {
@@ -204,11 +180,10 @@ impl Log {
     }
 
     pub(crate) fn of(directory: DataDir, tables: Tables) -> Self {
+        let tables = Arc::new(tables);
         Self {
             directory,
-            reader: LogReader {
-                tables: Arc::new(tables),
-            },
+            reader: LogReader { tables },
         }
     }
 

@@ -3,6 +3,7 @@
 mod bad_input;
 mod bench;
 mod callbacks;
+mod damaged;
 mod docs;
 mod files;
 mod full_disk;

@@ -85,7 +85,7 @@ impl Place {
         self.up_with(&["--with-desk"])
     }
 
-    /// A host in the directory `.coppice`.
+    /// A host with these arguments.
     pub fn up_with(&self, arguments: &[&str]) -> Up {
         let mut child = self
             .command(&[&["up", "--json"], arguments].concat())

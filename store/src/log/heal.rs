@@ -3,66 +3,16 @@
 use std::{
     fs, io,
     panic::{AssertUnwindSafe, catch_unwind},
-    path::PathBuf,
+    path::{Path, PathBuf},
+    sync::Arc,
 };
 
-use super::{Log, LogReader, ReadError, Tables, meta::Total, runs};
+use super::{Log, LogReader, OpenLogError, ReadError, Tables, meta::Total, runs};
 use crate::{
     clock,
-    data_dir::{DataDir, DataDirError},
+    data_dir::DataDir,
     mark::{self, Shorter},
 };
-
-/// Why the log cannot be opened.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenLogError {
-    /// The data directory cannot be used.
-    #[error(transparent)]
-    Directory(#[from] DataDirError),
-    /// fjall cannot open it.
-    #[error("the log at {path} does not open")]
-    Database {
-        /// Where.
-        path: PathBuf,
-        /// What fjall says.
-        #[source]
-        source: fjall::Error,
-    },
-    /// fjall stumbled over what it read of its own files.
-    #[error("the log at {path} is damaged")]
-    Damaged {
-        /// Where.
-        path: PathBuf,
-    },
-    /// It is not there, and the mark beside it says that it was.
-    #[error("the log at {path} is gone: it had come to position {marked}")]
-    Gone {
-        /// Where.
-        path: PathBuf,
-        /// The mark's position.
-        marked: u64,
-    },
-    /// It cannot be used, and cannot be put out of the way.
-    #[error(
-        "the log at {path} cannot be used, and cannot be renamed either: look at the rights of its directory"
-    )]
-    SetAside {
-        /// Where.
-        path: PathBuf,
-        /// What the system says.
-        #[source]
-        source: io::Error,
-    },
-    /// What it says about itself cannot be read.
-    #[error("the log at {path} cannot be read")]
-    Read {
-        /// Where.
-        path: PathBuf,
-        /// What cannot be read.
-        #[source]
-        source: ReadError,
-    },
-}
 
 /// A log that is being read again from the stream.
 pub(crate) struct Healing {
@@ -85,35 +35,22 @@ pub(crate) fn open(directory: DataDir) -> Result<(Log, Option<Healing>), OpenLog
         });
         return Ok((log, healing));
     }
-    // fjall asserts what it reads of its own files; a flipped bit must not be a panic of the host.
-    let opened = catch_unwind(AssertUnwindSafe(|| Tables::open(&path)));
-    let why = match opened {
-        Ok(Ok(tables)) => {
-            let log = Log::of(directory, tables);
-            match fault(&log.reader, mark.as_ref()) {
-                Ok(None) => return Ok((log, None)),
-                Ok(Some(shorter)) => (log.directory, shorter.to_string()),
-                Err(ReadError::Database(source)) if is_of_the_system(&source) => {
-                    return Err(OpenLogError::Database { path, source });
-                }
-                Err(error) => (log.directory, format!("it cannot be read: {error}")),
-            }
-        }
+    let why = match usable(&path, mark.as_ref()) {
+        Ok(reader) => return Ok((Log { directory, reader }, None)),
         // Space, rights or a lock are no damage: the log is as good as it was.
-        Ok(Err(source)) if is_of_the_system(&source) => {
+        Err(Unusable::Database(source)) if is_of_the_system(&source) => {
             return Err(OpenLogError::Database { path, source });
         }
-        Ok(Err(source)) => (directory, format!("it does not open: {source}")),
-        Err(_) => (directory, "it does not open".to_owned()),
+        Err(why) => why,
     };
-    let (directory, why) = why;
     let aside = directory.set_aside(clock::now());
     fs::rename(&path, &aside).map_err(|source| OpenLogError::SetAside {
         path: path.clone(),
         source,
     })?;
     tracing::error!(
-        why,
+        %why,
+        cause = std::error::Error::source(&why),
         aside = %aside.display(),
         "the log is set aside and read again from the stream"
     );
@@ -129,24 +66,46 @@ pub(crate) fn open(directory: DataDir) -> Result<(Log, Option<Healing>), OpenLog
     ))
 }
 
-/// Opens the log for whoever only reads: what a host would mend is refused.
-pub(super) fn open_as_it_is(directory: DataDir) -> Result<Log, OpenLogError> {
-    let path = directory.log();
-    let mark = mark::read(&directory.mark());
-    if let Some(mark) = mark.filter(|mark| mark.pos > 0 && !path.exists()) {
-        let marked = mark.pos;
-        return Err(OpenLogError::Gone { path, marked });
-    }
-    // As for a host: damage is told, and no panic.
-    let opened = catch_unwind(AssertUnwindSafe(|| Log::open_in(directory)));
-    opened.unwrap_or(Err(OpenLogError::Damaged { path }))
+/// Why a log that is there cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum Unusable {
+    /// Its database does not open, or refuses to be read.
+    #[error("its database refuses")]
+    Database(#[source] fjall::Error),
+    /// Its database gives up on what it finds in its files.
+    #[error("its database cannot make sense of its files")]
+    Senseless,
+    /// Something in it makes no sense.
+    #[error(transparent)]
+    Read(ReadError),
+    /// It has less than it had.
+    #[error(transparent)]
+    Shorter(Shorter),
 }
 
-/// Why a log that opens cannot be used.
-fn fault(reader: &LogReader, mark: Option<&Total>) -> Result<Option<Shorter>, ReadError> {
-    runs::list_all(&reader.tables)?;
-    let compared = mark.map(|mark| mark::compare(reader, mark));
-    Ok(compared.transpose()?.and_then(Result::err))
+impl From<ReadError> for Unusable {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::Database(source) => Self::Database(source),
+            error @ ReadError::Unreadable { .. } => Self::Read(error),
+        }
+    }
+}
+
+/// Opens a log that is there, and holds it against its mark.
+pub(super) fn usable(path: &Path, mark: Option<&Total>) -> Result<LogReader, Unusable> {
+    let opened = || {
+        let tables = Tables::open(path).map_err(Unusable::Database)?;
+        runs::list_all(&tables)?;
+        let tables = Arc::new(tables);
+        let reader = LogReader { tables };
+        match mark.map(|mark| mark::compare(&reader, mark)).transpose()? {
+            Some(Err(shorter)) => Err(Unusable::Shorter(shorter)),
+            Some(Ok(())) | None => Ok(reader),
+        }
+    };
+    // fjall asserts what it reads of its own files; a flipped bit must not be a panic of the host.
+    catch_unwind(AssertUnwindSafe(opened)).unwrap_or(Err(Unusable::Senseless))
 }
 
 /// Errors of the system that say nothing about what the files hold.

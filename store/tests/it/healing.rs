@@ -6,7 +6,7 @@ use std::{
 };
 
 use coppice_messages::Digest;
-use coppice_store::{Fatal, OpenError, Store, verify};
+use coppice_store::{Fatal, Log, OpenError, Store, verify};
 
 use crate::{
     bus::{Server, copy},
@@ -89,7 +89,38 @@ async fn an_older_copy_of_the_log_is_set_aside_and_read_again_from_the_stream() 
     drop(store);
     fs::remove_dir_all(data.path().join("log")).expect("removed");
     fs::rename(older, data.path().join("log")).expect("put back");
+    let log = Log::open(data.path()).expect("opens");
+    let lacks = log.lacks().expect("readable").expect("it is older");
+    assert_eq!(
+        lacks.to_string(),
+        "the log ends at position 30, but had come to position 31"
+    );
+    drop(log);
     check(&server, data.path(), &all, 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_reads_is_told_of_a_log_that_is_gone_or_unreadable_and_leaves_it_as_it_is() {
+    let data = tempfile::tempdir().expect("a directory");
+    let server = Server::start().await;
+    recorded(&server, data.path()).await;
+    let log = data.path().join("log");
+    let said = || {
+        let error = Log::open(data.path()).err().expect("refused");
+        let cause = std::error::Error::source(&error).map(ToString::to_string);
+        format!("{error}: {}", cause.unwrap_or_default())
+    };
+    for file in files(&log) {
+        fs::write(file, b"nonsense").expect("written");
+    }
+    assert!(
+        said().contains("cannot be used: its database"),
+        "{}",
+        said()
+    );
+    fs::remove_dir_all(&log).expect("removed");
+    assert!(said().contains("had come to position 30"), "{}", said());
+    assert!(!log.exists());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -108,7 +108,7 @@ pub async fn import(args: &ImportArgs, common: &Common) -> Result<(), Failure> {
 fn planned(source: &Source, data: &Path) -> Result<archive::Plan, Failure> {
     let mut progress = Progress::new("verified");
     let log = match data.join("format").exists() {
-        true => Some(Log::open(data).map_err(|error| unopened(&error))?),
+        true => Some(Log::open(data).map_err(|error| unopened(&error, data))?),
         false => None,
     };
     let reader = log.as_ref().map(Log::reader);

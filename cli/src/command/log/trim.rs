@@ -139,7 +139,7 @@ fn exported(args: &TrimArgs, data: &Path) -> Result<Exported, Failure> {
 }
 
 fn choose(args: &TrimArgs, data: &Path, exported: &Exported) -> Result<Choice, Failure> {
-    let log = Log::open(data).map_err(|error| unopened(&error))?;
+    let log = Log::open(data).map_err(|error| unopened(&error, data))?;
     let reader = log.reader();
     let selection = Selection {
         tenant: args.tenant.clone(),

@@ -29,7 +29,7 @@ pub async fn faults(args: &FaultsArgs, common: &Common) -> Result<(), Failure> {
         bus: BusArgs::default(),
     };
     let report = once(&run, common.data.as_deref(), &scenario, seed).await?;
-    let log = Log::open(&report.data).map_err(|error| unopened(&error))?;
+    let log = Log::open(&report.data).map_err(|error| unopened(&error, &report.data))?;
     let mut commits = Vec::new();
     for positioned in log.reader().commits_from(0) {
         let read = positioned.map_err(|error| Failure::Environment(Problem::of(&error)))?;
