@@ -156,7 +156,8 @@ impl State {
         Vec::new()
     }
 
-    fn give_up_reads(&self) -> impl Iterator<Item = Event> {
+    /// Reads under way that nobody waits for any more.
+    pub(crate) fn give_up_reads(&self) -> impl Iterator<Item = Event> {
         self.claim_effects()
             .filter(|event| matches!(event, Event::Effect(effect::Event::Lost(_))))
     }

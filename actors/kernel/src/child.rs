@@ -41,6 +41,9 @@ pub struct Children {
     crashed: BTreeSet<RunId>,
     /// Children delegated since the last commit was recorded: they are cited once its hash is known.
     uncited: Vec<RunId>,
+    /// Since when the run is closing. Outside the hash of the state: it follows from the closing, which is in it.
+    #[serde(skip)]
+    closing: Option<Timestamp>,
 }
 
 /// One child.
@@ -130,22 +133,39 @@ impl Children {
         self.unsettled == 0
     }
 
-    /// Groups whose members are cancelled, and since when: all of them once the run is, else those whose join decided so.
+    /// The run is closing: no join will be decided any more.
+    pub(crate) fn close(&mut self, at: Timestamp) {
+        self.closing = Some(at);
+    }
+
+    /// Whether the run is closing and the group's join will never be decided.
+    fn is_left(&self, group: &Group) -> bool {
+        self.closing.is_some() && !group.is_decided()
+    }
+
+    /// Groups whose members are cancelled, and since when: all of them once the run is, else those whose join decided so, and those
+    /// whose join will never be decided.
     pub(crate) fn cancelled(
         &self,
         run: Option<Timestamp>,
     ) -> impl Iterator<Item = (&Group, Timestamp)> {
-        let since = move |group: &Group| run.or(group.decided_at.filter(|_| group.is_cancelled()));
+        let since = move |group: &Group| {
+            let decided = group.decided_at.filter(|_| group.is_cancelled());
+            let left = self.closing.filter(|_| self.is_left(group));
+            run.or(decided).or(left)
+        };
         self.groups
             .values()
             .filter_map(move |group| Some((group, since(group)?)))
     }
 
-    /// Since when this child is cancelled by its join.
-    pub(crate) fn cancelled_by_join(&self, child: &Child) -> bool {
-        self.groups
-            .get(&child.delegated.slot)
-            .is_some_and(Group::is_cancelled)
+    /// Why this child is cancelled although its parent is not.
+    pub(crate) fn cancelled_because(&self, child: &Child) -> Option<&'static str> {
+        let group = self.groups.get(&child.delegated.slot)?;
+        if group.is_cancelled() {
+            return Some("its join was decided without it");
+        }
+        self.is_left(group).then_some("its parent ends without it")
     }
 
     /// Members of a group that wait for a place.
@@ -384,7 +404,8 @@ impl State {
             return;
         }
         group.live = group.live.saturating_sub(1);
-        let next = if self.lifecycle.cancel.is_some() || group.is_cancelled() {
+        let nobody_waits = self.children.closing.is_some() && !group.is_decided();
+        let next = if self.lifecycle.cancel.is_some() || group.is_cancelled() || nobody_waits {
             None
         } else {
             group.queue.pop_front()

@@ -187,7 +187,7 @@ impl State {
         })
     }
 
-    /// What a cancelled child is told: the run's own cancel, or the decision of its join.
+    /// What a cancelled child is told: the run's own cancel, the decision of its join, or that there will be none.
     fn cancel_of(&self, child: &Child) -> Option<CancelRequested> {
         if let Some(cancel) = &self.lifecycle.cancel {
             let from = Some(
@@ -202,13 +202,12 @@ impl State {
                 ..cancel.requested.clone()
             });
         }
-        self.children
-            .cancelled_by_join(child)
-            .then(|| CancelRequested {
-                by: self.run.to_string(),
-                why: "its join was decided without it".to_owned(),
-                from: Some(self.run.clone()),
-            })
+        let why = self.children.cancelled_because(child)?;
+        Some(CancelRequested {
+            by: self.run.to_string(),
+            why: why.to_owned(),
+            from: Some(self.run.clone()),
+        })
     }
 
     fn owed_receipt(&self) -> Option<Obligation> {

@@ -75,30 +75,41 @@ impl State {
         }
     }
 
-    pub(crate) fn evolve_budget(&mut self, event: &budget::Event, touched: &mut Vec<Duty>) {
+    pub(crate) fn evolve_budget(
+        &mut self,
+        event: &budget::Event,
+        meta: Meta,
+        touched: &mut Vec<Duty>,
+    ) {
         let budget::Event::Exhausted(exhausted) = event;
         let message = format!(
             "{}: {} needed, {} left",
             exhausted.dimension, exhausted.asked, exhausted.left
         );
-        self.close(Closing {
+        let closing = Closing {
             reason: Reason::BudgetExhausted,
             class: exhausted.dimension.to_string(),
             message,
-        });
+        };
+        self.close(closing, meta, touched);
         self.touch_checks(touched);
     }
 
     /// A failed node closes the run, unless a join gathers its failure.
-    pub(crate) fn close_for(&mut self, outcome: &Outcome) {
+    pub(crate) fn close_for(&mut self, outcome: &Outcome, meta: Meta, touched: &mut Vec<Duty>) {
         if let Outcome::Failed { class, message } = outcome {
-            self.close(Closing::of_class(class, message));
+            self.close(Closing::of_class(class, message), meta, touched);
         }
     }
 
-    /// The first reason stands.
-    fn close(&mut self, closing: Closing) {
-        self.lifecycle.closing.get_or_insert(closing);
+    /// The first reason stands. Nobody will join what is still at work below, so it is cancelled.
+    fn close(&mut self, closing: Closing, meta: Meta, touched: &mut Vec<Duty>) {
+        if self.lifecycle.closing.is_some() {
+            return;
+        }
+        self.lifecycle.closing = Some(closing);
+        self.children.close(meta.at);
+        touched.extend(self.children.ids().map(Duty::Child));
     }
 
     /// A cancel stands before every other reason: its result is always `cancelled`.
@@ -134,12 +145,19 @@ impl State {
             .collect()
     }
 
-    /// The run's end, once it is closing and nothing is under way.
+    /// The run's end, once it is closing and nothing is under way. What only reads is not waited for: nothing would follow from it.
     pub(crate) fn advance_end(&self, _: &Turn<'_>) -> Vec<Event> {
         let Some(closing) = &self.lifecycle.closing else {
             return Vec::new();
         };
-        if self.is_cancelling() || !self.is_quiet() {
+        if self.is_cancelling() {
+            return Vec::new();
+        }
+        let lost: Vec<Event> = self.claim_models().chain(self.give_up_reads()).collect();
+        if !lost.is_empty() {
+            return lost;
+        }
+        if !self.is_quiet() {
             return Vec::new();
         }
         let in_doubt = self.in_doubt();

@@ -159,7 +159,7 @@ impl State {
         let final_class =
             matches!(&ended.outcome, Outcome::Failed { class, .. } if is_final(class));
         if !gathered || final_class {
-            self.close_for(&ended.outcome);
+            self.close_for(&ended.outcome, meta, touched);
         }
         touched.extend(
             self.check_names_of(&ended.node)

@@ -256,7 +256,7 @@ impl State {
             Event::Model(event) => self.evolve_model(event, meta, touched),
             Event::Effect(event) => self.evolve_effect(event, meta, touched),
             Event::Check(event) => self.evolve_check(event, meta, touched),
-            Event::Budget(event) => self.evolve_budget(event, touched),
+            Event::Budget(event) => self.evolve_budget(event, meta, touched),
             Event::Timer(event) => self.evolve_timer(event),
             Event::Callback(event) => self.evolve_callback(event),
             Event::System(_) | Event::Unrecognised { .. } => {}

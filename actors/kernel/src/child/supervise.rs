@@ -105,8 +105,9 @@ impl State {
     /// Children whose backoff is over.
     pub(crate) fn advance_supervision(&self, turn: &Turn<'_>) -> Vec<Event> {
         // A cancel reaches a child only through its actor, so it waits for no backoff.
-        let at_once =
-            |child: &Child| self.is_cancelling() || self.children.cancelled_by_join(child);
+        let at_once = |child: &Child| {
+            self.is_cancelling() || self.children.cancelled_because(child).is_some()
+        };
         let due = |id: &&RunId| {
             let child = self.children.get(id).map(|child| (child, &child.stage));
             matches!(child, Some((child, Stage::Crashed { restart_at: Some(at) })) if *at <= turn.now || at_once(child))
