@@ -20,7 +20,7 @@ pub use self::{
     request::{
         AuditRequest, CallbackRequest, CancelRequest, EventFilter, GetRequest, ListRequest,
         RunStateFilter, SignalRequest, StartRequest, StatusRequest, TailRequest, TreeRequest,
-        VerifyRequest,
+        VerifyRequest, glob,
     },
     view::{
         AuditReport, CallOutcome, Called, Compared, Ended, EventView, Finding, Law, ListReply,

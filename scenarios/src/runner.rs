@@ -7,6 +7,7 @@ mod callbacks;
 mod desk_process;
 mod follow;
 mod host_process;
+mod late;
 mod people;
 
 use std::{
@@ -36,7 +37,7 @@ pub use self::{
 };
 use crate::{
     desk::{self, WitnessError},
-    scenario::Scenario,
+    scenario::{Person, Scenario},
     verdict::{self, Evidence, Report},
 };
 
@@ -62,6 +63,8 @@ pub struct RunOptions {
     pub tenant: Option<TenantId>,
     /// Faults beside the scenario's.
     pub faults: Vec<Fault>,
+    /// People beside the scenario's.
+    pub people: Vec<Person>,
     /// Which NATS server.
     pub bus: BusChoice,
 }
@@ -285,15 +288,22 @@ async fn with_host(
     let (tree, client) = started(options, host, client, &tenant, &start).await?;
     deaths.look(host, watcher);
     watcher.started(&tenant, &tree);
+    let people: Vec<Person> = document
+        .people
+        .iter()
+        .chain(&options.people)
+        .cloned()
+        .collect();
     let mut client = tokio::select! {
         client = follow(host, client, &tenant, &tree, &mut deaths, watcher) => client?,
         // Whoever has done all that the scenario says goes away.
-        error = failing(people::act(host, &tenant, &tree, &document.people)) => return Err(error),
+        error = failing(people::act(host, &tenant, &tree, &people)) => return Err(error),
     };
     let latency = from.elapsed();
     callbacks::delivered(desk.url(), &document.world.desk).await?;
     watcher.phase("verifying");
     noted(options, host, &mut client, &tenant).await?;
+    late::wait(host, &mut client, &tenant, &tree).await?;
     let of_tree = VerifyRequest {
         tree: Some(tree.clone()),
     };

@@ -20,7 +20,7 @@ use serde::{Deserialize, Deserializer, de};
 
 pub use self::{
     expect::{Answer, Count, DeskCount, EventKind, Expect, Rebuild},
-    people::{Deed, Person, Signal},
+    people::{CancelAddress, Deed, InvalidCancel, On, Person, Signal},
 };
 use crate::{
     desk::World,

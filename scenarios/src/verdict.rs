@@ -9,6 +9,7 @@ mod near;
 mod seen;
 #[cfg(test)]
 mod tests;
+mod tree;
 
 use std::{path::PathBuf, time::Duration};
 

@@ -209,7 +209,11 @@ impl Gathering<'_> {
             fault.help = Some(if known.is_empty() {
                 place
             } else {
-                format!("{}; or {place}", load::suggestion(name, &known))
+                let hint = load::suggestion(name, &known);
+                match hint.strip_suffix('?') {
+                    Some(question) => format!("{question}? Or {place}"),
+                    None => format!("{hint}; or {place}"),
+                }
             });
             self.faults.push(fault);
             return None;

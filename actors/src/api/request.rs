@@ -194,7 +194,7 @@ impl EventFilter {
 }
 
 /// Whether `text` matches `pattern`, in which `*` stands for anything. Takes the leftmost place of each part: no pattern takes long.
-pub(crate) fn glob(pattern: &str, text: &str) -> bool {
+pub fn glob(pattern: &str, text: &str) -> bool {
     let Some((before, after)) = pattern.split_once('*') else {
         return pattern == text;
     };

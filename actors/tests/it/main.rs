@@ -20,6 +20,7 @@ mod outside;
 mod recorder;
 mod restored;
 mod room;
+mod shapes;
 mod sleep;
 #[path = "../../../store/tests/it/small_disk.rs"]
 mod small_disk;

@@ -44,7 +44,8 @@ pub fn guard() -> GuardCommand {
 /// The library's documents.
 pub struct Library;
 
-fn library(path: &str) -> PathBuf {
+/// A file of the library.
+pub fn library(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../scenarios/library")
         .join(path)
@@ -155,6 +156,11 @@ impl Place {
 pub struct Counts(std::collections::BTreeMap<String, u32>);
 
 impl Counts {
+    /// The kinds of which there are any.
+    pub fn kinds(&self) -> std::collections::BTreeSet<String> {
+        self.0.keys().cloned().collect()
+    }
+
     pub fn of(&self, kind: &str) -> u32 {
         self.0.get(kind).copied().unwrap_or(0)
     }

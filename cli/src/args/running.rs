@@ -8,6 +8,7 @@ use coppice_messages::{
     Bytes,
     ids::{ClientKey, RunId, TenantId, TreeId},
 };
+use coppice_scenarios::scenario::CancelAddress;
 
 /// Which NATS server.
 #[derive(Debug, Clone, Default, Args)]
@@ -30,6 +31,7 @@ pub struct BusArgs {
   coppice run mine.yaml --json
   coppice run fan-out-join --fault 'root/research[1]@effect.landed:before=kill_host'
   coppice run crash-after-write --repeat 20
+  coppice run fan-out-join --cancel 'root@child.delegated'
   coppice run mine.yaml --dup-callback 3    when its desk calls back
 
 A fault is WHERE@EVENT[(TOOL)][#n][:before|:after|:synced|:acked]=ACTION, with the actions kill_host, kill_actor, panic and
@@ -49,6 +51,9 @@ pub struct RunArgs {
     /// Deliver every callback of the desk so many times, as with --fault '*@callback=duplicate*N'
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub dup_callback: Option<u32>,
+    /// Cancel a run once it has recorded an event, or after a time: WHERE@EVENT[#n] or WHERE@DURATION; may be given many times
+    #[arg(long = "cancel", value_name = "ADDR")]
+    pub cancels: Vec<CancelAddress>,
     /// Remove the data of the run at the end
     #[arg(long)]
     pub discard: bool,

@@ -101,6 +101,7 @@ async fn once(
         data: data.clone(),
         tenant: args.tenant.clone(),
         faults: args.all_faults(),
+        people: args.cancels.iter().cloned().map(Into::into).collect(),
         bus: bus(&args.bus),
     };
     live.say(&format!(

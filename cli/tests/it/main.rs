@@ -12,6 +12,7 @@ mod living;
 mod output;
 mod repeated;
 mod scenarios;
+mod shapes;
 #[path = "../../../store/tests/it/small_disk.rs"]
 mod small_disk;
 mod subscriber;

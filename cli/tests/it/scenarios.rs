@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::support::{Place, number, text};
 
 /// Runs a scenario of the library: it holds, and nothing was done twice, lost, or told differently by log, stream and host.
-fn held(place: &Place, name: &str) -> Value {
+pub fn held(place: &Place, name: &str) -> Value {
     let report = place.run(&["run", name, "--json", "--seed", "7"]).json(0);
     assert_eq!(text(&report, "/verdict"), "held");
     assert_eq!(text(&report, "/scenario"), name);
@@ -49,7 +49,7 @@ fn struck(report: &Value) {
 }
 
 /// How many events of a kind the run's directory has.
-fn count(place: &Place, kind: &str) -> usize {
+pub fn count(place: &Place, kind: &str) -> usize {
     place
         .run(&["events", "--kind", kind, "--json"])
         .good()

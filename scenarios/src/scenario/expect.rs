@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
+    str::FromStr,
 };
 
 use coppice_messages::{
@@ -39,6 +40,16 @@ pub struct Expect {
     /// What a rebuild from the log gives.
     #[serde(default)]
     pub rebuild: Option<Rebuild>,
+    /// How runs end, by a pattern over their paths: each that it means ends so, and there is one.
+    #[serde(default)]
+    pub ends: BTreeMap<String, Reason>,
+    /// Outcomes of a join's members, in declared order, by the path of its run and its slot: `root/vote: [succeeded, failed, open]`. It is
+    /// decided once.
+    #[serde(default)]
+    pub joins: BTreeMap<String, Vec<String>>,
+    /// How many proposals were refused at a place of them: `/delegate/depth_left: 5`.
+    #[serde(default)]
+    pub refused: BTreeMap<String, Count>,
     /// How often the host or an actor was started again.
     #[serde(default)]
     pub restarts: Option<Count>,
@@ -107,11 +118,11 @@ impl EventKind {
     }
 }
 
-impl<'de> Deserialize<'de> for EventKind {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let kind = String::deserialize(deserializer)?;
+impl FromStr for EventKind {
+    type Err = String;
+    fn from_str(kind: &str) -> Result<Self, String> {
         if event::KINDS.iter().any(|(known, _)| *known == kind) {
-            return Ok(Self(kind));
+            return Ok(Self(kind.to_owned()));
         }
         let group = kind.split('.').next().unwrap_or_default();
         let near: Vec<_> = event::KINDS
@@ -124,9 +135,14 @@ impl<'de> Deserialize<'de> for EventKind {
         } else {
             format!("of {group} there are {}", near.join(", "))
         };
-        Err(de::Error::custom(format_args!(
-            "{kind:?} is no kind of event: {hint}"
-        )))
+        Err(format!("{kind:?} is no kind of event: {hint}"))
+    }
+}
+
+impl<'de> Deserialize<'de> for EventKind {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let kind = String::deserialize(deserializer)?;
+        kind.parse().map_err(de::Error::custom)
     }
 }
 

@@ -7,7 +7,7 @@ use coppice_actors::{
 };
 use coppice_messages::Value;
 
-use super::{Check, Evidence, Measures, near, seen::Seen};
+use super::{Check, Evidence, Measures, near, seen::Seen, tree};
 use crate::{
     desk::Delivery,
     scenario::{Count, DeskCount, EventKind},
@@ -42,6 +42,7 @@ pub(super) fn of(evidence: &Evidence<'_>, seen: &Seen, measures: &Measures) -> V
     if !expect.trajectory.is_empty() {
         checks.push(trajectory(&expect.trajectory, &seen.root));
     }
+    tree::check(evidence, seen, &mut checks);
     if let Some(count) = expect.restarts {
         checks.push(counted("restarts", count, measures.restarts));
     }
@@ -70,7 +71,7 @@ fn same(name: &str, expected: &str, seen: &str) -> Check {
     }
 }
 
-fn counted(name: &str, expected: Count, seen: u64) -> Check {
+pub(super) fn counted(name: &str, expected: Count, seen: u64) -> Check {
     Check {
         name: name.to_owned(),
         expected: expected.to_string(),

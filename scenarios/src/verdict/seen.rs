@@ -13,6 +13,8 @@ use coppice_messages::{
 };
 use coppice_store::{LogReader, ReadError};
 
+use super::tree::Tree;
+
 /// What is recorded.
 #[derive(Default)]
 pub(super) struct Seen {
@@ -36,6 +38,8 @@ pub(super) struct Seen {
     pub landed: BTreeSet<EffectKey>,
     /// Intents of this tree outside the envelope of their run.
     pub beyond_envelope: u64,
+    /// What became of its runs, joins and cancels.
+    pub tree: Tree,
 }
 
 /// Where the reading of the log stands.
@@ -96,6 +100,9 @@ impl<'a> Reading<'a> {
         self.seen.commits += 1;
         self.seen.events += commit.events.len() as u64;
         for entry in &commit.events {
+            self.seen
+                .tree
+                .take(self.seen.commits, &commit.run, &entry.event);
             self.effect(&entry.event);
             self.event(commit, &entry.event);
         }
@@ -145,8 +152,14 @@ impl<'a> Reading<'a> {
     }
 
     fn effect(&mut self, event: &Event) {
-        let Event::Effect(event) = event else {
-            return;
+        let event = match event {
+            Event::Effect(event) => event,
+            // What was in doubt at its run's end, and turned out to have happened.
+            Event::Run(run::Event::Late(late)) if late.happened => {
+                self.seen.landed.insert(late.key);
+                return;
+            }
+            _ => return,
         };
         let happened = match event {
             effect::Event::Intended(intended) => {

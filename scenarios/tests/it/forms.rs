@@ -53,7 +53,7 @@ fn the_schema_has_the_keys_that_the_reader_has() {
         known_keys::<Person>(),
         schema_keys("/people/items/properties")
     );
-    let deeds = "/people/items/properties/do/properties/signal/properties";
+    let deeds = "/people/items/properties/do/anyOf/1/properties/signal/properties";
     assert_eq!(known_keys::<Signal>(), schema_keys(deeds));
     assert_eq!(
         known_keys::<Fault>(),

@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use coppice_scenarios::{
     library::{self, Source},
-    scenario::{Scenario, ScenarioError},
+    scenario::{CancelAddress, Person, Scenario, ScenarioError},
 };
 
 const GOOD: &str = "\
@@ -39,8 +39,14 @@ fn every_scenario_of_the_library_can_be_read_under_its_own_name() {
     let names = library::names("scenarios");
     for needed in [
         "crash-after-write",
+        "cancel-tree",
+        "fail-fast",
         "fan-out-join",
         "host-crash",
+        "nested",
+        "quorum",
+        "restart-storm",
+        "runaway-spawn",
         "widening-refused",
         "worker-crash",
     ] {
@@ -75,7 +81,7 @@ fn a_wrong_scenario_is_refused_with_the_place_and_what_would_be_right() {
     refused(
         &GOOD.replace("incident-comparison", "nowhere"),
         "3:11",
-        "the library has called-back, incident-comparison",
+        "the library has called-back, cancel-tree",
     );
     refused(
         &with("events: { effect.landet: 1 }"),
@@ -177,4 +183,25 @@ fn put(directory: &Path, file: &str, text: &str) {
     let path = directory.join(file);
     fs::create_dir_all(path.parent().expect("it has one")).expect("it can be made");
     fs::write(path, text).expect("it can be written");
+}
+
+#[test]
+fn a_cancel_is_said_as_it_is_read_and_what_is_none_is_refused_with_what_would_be_one() {
+    for text in ["root@2s", "root@500ms", "root/research[1]@model.proposed#2"] {
+        let cancel: CancelAddress = text.parse().expect(text);
+        assert_eq!(cancel.to_string(), text);
+    }
+    for (text, words) in [
+        ("root", "such as 'root@2s'"),
+        ("@2s", "such as 'root@2s'"),
+        ("root@child.gone", "child.given_up"),
+        ("root@model.asked#0", "a whole number from 1"),
+    ] {
+        let said = text.parse::<CancelAddress>().expect_err(text).to_string();
+        assert!(said.contains(words), "{said}");
+    }
+    let people = "people: [ { where: root, event: 2s, do: cancel } ]\n";
+    let person = Person::from("root@2s".parse::<CancelAddress>().expect("it is one"));
+    let read = read(&format!("{GOOD}{people}")).expect("it is one");
+    assert_eq!(read.document.people, [person]);
 }

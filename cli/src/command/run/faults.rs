@@ -24,6 +24,7 @@ pub async fn faults(args: &FaultsArgs, common: &Common) -> Result<(), Failure> {
         repeat: 1,
         faults: Vec::new(),
         dup_callback: None,
+        cancels: Vec::new(),
         discard: true,
         tenant: None,
         bus: BusArgs::default(),

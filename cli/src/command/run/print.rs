@@ -96,6 +96,9 @@ pub fn again(args: &RunArgs, report: &Report) -> String {
     for fault in args.all_faults() {
         let _written = write!(text, " --fault '{fault}'");
     }
+    for cancel in &args.cancels {
+        let _written = write!(text, " --cancel '{cancel}'");
+    }
     if let Some(tenant) = &args.tenant {
         let _written = write!(text, " --tenant {tenant}");
     }
