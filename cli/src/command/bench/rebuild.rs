@@ -24,7 +24,7 @@ pub struct Rebuild {
 /// Folds the log that a workload has left.
 pub fn measure(place: &Place) -> Result<Line, Failure> {
     let from = clock::mono();
-    let log = Log::open(&place.data).map_err(|error| reach::unopened(&error))?;
+    let log = Log::open(&place.data).map_err(|error| reach::unopened(&error, &place.data))?;
     let opened = from.elapsed();
     let inspect = Inspect::new(log.reader());
     let from = clock::mono();
