@@ -30,19 +30,25 @@ impl Digest {
     /// The first `digits` hexadecimal digits, at most 64.
     #[must_use]
     pub fn hex_prefix(&self, digits: usize) -> String {
-        use fmt::Write as _;
+        // Digests stand in every event of the feed: formatting byte by byte was a twentieth of the host's time.
+        let digit = |number: u8| {
+            char::from(if number < 10 {
+                b'0' + number
+            } else {
+                b'a' + number - 10
+            })
+        };
+        let both = |byte: u8| [digit(byte >> 4), digit(byte & 0xf)];
         let mut text = String::with_capacity(64);
-        for byte in self.0 {
-            let _ = write!(text, "{byte:02x}");
-        }
-        text.truncate(digits.min(64));
+        text.extend(self.0.into_iter().flat_map(both).take(digits));
         text
     }
 }
 
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "sha256:{}", self.hex_prefix(64))
+        f.write_str("sha256:")?;
+        f.write_str(&self.hex_prefix(64))
     }
 }
 
