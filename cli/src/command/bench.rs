@@ -101,12 +101,12 @@ async fn all(args: &BenchAllArgs, directory: &Path, say: Say<'_>) -> Result<(), 
     say(row::measure(20, Place::below(directory, "w2")).await?)?;
     step(4, "w3: a host killed with 100 trees in flight");
     say(crash::measure(100, Place::below(directory, "w3")).await?)?;
-    step(5, "w4: 1,000 and 10,000 waiting children cancelled");
-    quiet(&[1_000, 10_000], directory, say).await?;
-    step(6, "w5: as w1, with a model's loop in each child");
+    step(5, "w5: as w1, with a model's loop in each child");
     trees("w5", &Work::Agent, &trees_args, directory, say).await?;
-    step(7, "rebuild: every event of a log folded");
-    rebuilt(REBUILT, directory, say).await
+    step(6, "rebuild: every event of a log folded");
+    rebuilt(REBUILT, directory, say).await?;
+    step(7, "w4: 1,000 and 10,000 waiting children cancelled");
+    quiet(&[1_000, 10_000], directory, say).await
 }
 
 async fn trees(

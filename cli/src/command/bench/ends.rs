@@ -13,7 +13,10 @@ use coppice_store::clock;
 use tokio::{sync::oneshot, task::JoinHandle};
 
 use super::subject::tenant;
-use crate::{failure::Failure, reach};
+use crate::{
+    failure::{Failure, Problem},
+    reach,
+};
 
 /// The feed drops what it cannot deliver: after this long the host is asked.
 const ASK_AFTER: Duration = Duration::from_secs(1);
@@ -70,6 +73,12 @@ impl Ends {
                 let view = client.get(&tenant(), &run).await.map_err(reach::failed)?;
                 if view.ended.is_some() {
                     return Ok(());
+                }
+                // A blocked run never ends.
+                let status = client.status().await.map_err(reach::failed)?;
+                if !status.degraded.is_empty() {
+                    let message = format!("{run} does not end: {}", status.degraded.join("; "));
+                    return Err(Failure::Environment(Problem::new(message)));
                 }
             }
         }
