@@ -24,7 +24,7 @@ pub use self::{
     },
     view::{
         AuditReport, CallOutcome, Called, Compared, Ended, EventView, Finding, Law, ListReply,
-        RunRow, RunView, Started, StatusReport, TailPage, Told, VerifyReport,
+        RunRow, RunView, Started, StatusReport, TailPage, Told, TreePage, VerifyReport,
     },
 };
 
@@ -37,7 +37,7 @@ pub enum Verb {
     Get,
     /// [`ListRequest`] → [`ListReply`]
     List,
-    /// [`TreeRequest`] → the frame of the ownership tree
+    /// [`TreeRequest`] → [`TreePage`]
     Tree,
     /// [`TailRequest`] → [`TailPage`]
     Tail,

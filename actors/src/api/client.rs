@@ -16,7 +16,7 @@ use super::{
     ApiError, AuditReport, AuditRequest, CallbackRequest, Called, CancelRequest, Code, CopyPage,
     CopyRequest, EventFilter, Feed, GetRequest, ListReply, ListRequest, Refused, RunView,
     SignalRequest, StartRequest, Started, StatusReport, StatusRequest, TailPage, TailRequest, Told,
-    TreeRequest, Verb, VerifyReport, VerifyRequest,
+    TreePage, TreeRequest, Verb, VerifyReport, VerifyRequest,
 };
 use crate::{
     endpoint::{Access, Endpoint, EndpointError, OPERATOR},
@@ -214,7 +214,7 @@ impl ApiClient {
         self.ask(tenant, Verb::List, request).await
     }
 
-    /// The ownership tree.
+    /// The ownership tree, with all its runs at one position of the log.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -223,7 +223,19 @@ impl ApiClient {
         tenant: &TenantId,
         request: &TreeRequest,
     ) -> Result<Frame, ClientError> {
-        self.ask(tenant, Verb::Tree, request).await
+        let TreePage { mut frame, next } = self.ask(tenant, Verb::Tree, request).await?;
+        let mut next = next;
+        while let Some(from) = next {
+            let further = TreeRequest {
+                at: Some(frame.position),
+                from,
+                ..request.clone()
+            };
+            let page: TreePage = self.ask(tenant, Verb::Tree, &further).await?;
+            frame.runs.extend(page.frame.runs);
+            next = page.next;
+        }
+        Ok(frame)
     }
 
     /// A page of events.

@@ -159,6 +159,21 @@ pub struct TreeRequest {
     /// As it was at this position of the log; absent: now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<u64>,
+    /// From this run of the picture on, counted from 0: the further pages of a large tree.
+    #[serde(default)]
+    pub from: u64,
+}
+
+impl TreeRequest {
+    /// The whole tree as it is now.
+    #[must_use]
+    pub fn now(tree: TreeId) -> Self {
+        Self {
+            tree,
+            at: None,
+            from: 0,
+        }
+    }
 }
 
 /// Which events.

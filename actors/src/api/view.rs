@@ -7,6 +7,7 @@ use coppice_messages::{
     event::run::Reason,
     ids::{EffectKey, HostId, NodeName, RunId, TenantId, TreeId},
 };
+use coppice_topology::tree::Frame;
 use serde::{Deserialize, Serialize};
 
 /// A tree that was started, now or before.
@@ -60,6 +61,17 @@ pub struct ListReply {
     /// What to ask the next page after; absent: this was the last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<RunId>,
+}
+
+/// A page of an ownership tree.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TreePage {
+    /// The picture, with the runs of this page.
+    #[serde(flatten)]
+    pub frame: Frame,
+    /// From which run on to ask for the next page, at the frame's position; absent: this was the last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<u64>,
 }
 
 /// How a run ended.

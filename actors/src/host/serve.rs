@@ -140,7 +140,7 @@ impl Api {
             Verb::Callback => json(&self.callbacks.take(tenant, read(payload)?).await?),
             Verb::Get => self.look(tenant, payload, Inspect::get).await,
             Verb::List => self.look(tenant, payload, Inspect::list).await,
-            Verb::Tree => self.look(tenant, payload, Inspect::tree).await,
+            Verb::Tree => self.look(tenant, payload, Inspect::tree_page).await,
             Verb::Tail => self.look(tenant, payload, Inspect::tail).await,
             Verb::Audit => self.look(tenant, payload, Inspect::audit).await,
             Verb::Copy => self.look(tenant, payload, Inspect::copy).await,

@@ -12,7 +12,8 @@ use coppice_topology::{
 
 use super::{Inspect, unknown_run, unknown_tree};
 use crate::{
-    api::{ApiError, Code, Ended, GetRequest, RunRow, RunView, TreeRequest},
+    api::{ApiError, Code, Ended, GetRequest, RunRow, RunView, TreePage, TreeRequest},
+    limits::PAGE_BYTES,
     run::{Folded, fold},
 };
 
@@ -64,7 +65,31 @@ impl Inspect {
             .unwrap_or_else(gone)
     }
 
-    /// The ownership tree, now or as it was at a position.
+    /// A page of the ownership tree.
+    ///
+    /// # Errors
+    /// It is unknown, or the log cannot be read.
+    pub fn tree_page(
+        &self,
+        tenant: &TenantId,
+        request: &TreeRequest,
+    ) -> Result<TreePage, ApiError> {
+        let mut frame = self.tree(tenant, request)?;
+        let all = std::mem::take(&mut frame.runs).into_iter();
+        let mut bytes = 0;
+        let mut next = None;
+        for (nth, run) in (0..).zip(all).skip_while(|(nth, _)| *nth < request.from) {
+            bytes += serde_json::to_vec(&run).map_or(0, |json| json.len());
+            if bytes > PAGE_BYTES && !frame.runs.is_empty() {
+                next = Some(nth);
+                break;
+            }
+            frame.runs.push(run);
+        }
+        Ok(TreePage { frame, next })
+    }
+
+    /// The whole ownership tree, now or as it was at a position.
     ///
     /// # Errors
     /// It is unknown, or the log cannot be read.

@@ -33,10 +33,7 @@ async fn a_tree_runs_to_its_end_and_everything_about_it_can_be_looked_up() {
     let mut paths: Vec<_> = list.runs.iter().map(|row| row.path.as_str()).collect();
     paths.sort_unstable();
     assert_eq!(paths, ["root", "root/research[0]", "root/research[1]"]);
-    let request = TreeRequest {
-        tree: started.tree.clone(),
-        at: None,
-    };
+    let request = TreeRequest::now(started.tree.clone());
     assert_eq!(
         client.tree(&tenant(), &request).await.unwrap().runs.len(),
         3

@@ -37,10 +37,7 @@ async fn the_log_alone_says_what_the_living_host_said() {
         .tail(&tenant(), &TailRequest::default())
         .await
         .unwrap();
-    let of_tree = TreeRequest {
-        tree: started.tree.clone(),
-        at: None,
-    };
+    let of_tree = TreeRequest::now(started.tree.clone());
     let tree = client.tree(&tenant(), &of_tree).await.unwrap();
     let verify = client
         .verify(&tenant(), &VerifyRequest::default())

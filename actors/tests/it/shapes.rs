@@ -77,10 +77,7 @@ async fn reason_of(client: &ApiClient, run: &RunId) -> Reason {
 
 /// The only child of the tree.
 async fn child_of(client: &ApiClient, tree: &Started) -> RunId {
-    let request = coppice_actors::api::TreeRequest {
-        tree: tree.tree.clone(),
-        at: None,
-    };
+    let request = coppice_actors::api::TreeRequest::now(tree.tree.clone());
     let frame = client.tree(&tenant(), &request).await.unwrap();
     frame.runs[1].run.clone()
 }

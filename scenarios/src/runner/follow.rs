@@ -52,10 +52,7 @@ pub async fn follow(
     deaths: &mut Deaths,
     watcher: &mut dyn Watcher,
 ) -> Result<ApiClient, RunError> {
-    let request = TreeRequest {
-        tree: tree.clone(),
-        at: None,
-    };
+    let request = TreeRequest::now(tree.clone());
     let of_tree = EventFilter {
         tree: Some(tree.clone()),
         ..EventFilter::default()

@@ -95,10 +95,7 @@ impl Acting<'_> {
         let Some(place) = &self.person.place else {
             return Ok(Some(self.tree.root()));
         };
-        let request = TreeRequest {
-            tree: self.tree.clone(),
-            at: None,
-        };
+        let request = TreeRequest::now(self.tree.clone());
         let frame = client.tree(self.tenant, &request).await?;
         let found = frame.runs.into_iter().find(|run| run.path == *place);
         Ok(found.map(|run| run.run))

@@ -32,10 +32,7 @@ pub async fn show(args: &ShowArgs, common: &Common) -> Result<(), Failure> {
     };
     let events = all(&reach, &tenant, filter).await?;
     let frame = if is_root {
-        let request = TreeRequest {
-            tree: TreeId::of_root(&run),
-            at: None,
-        };
+        let request = TreeRequest::now(TreeId::of_root(&run));
         Some(reach.tree(&tenant, &request).await?)
     } else {
         None

@@ -22,7 +22,7 @@ pub async fn watch(args: &WatchArgs, common: &Common) -> Result<(), Failure> {
     let reach = Reach::open(common).await?;
     let tenant = reach.tenant(args.tree.tenant.as_ref());
     let tree = reach.the_tree(&tenant, args.tree.tree.as_ref()).await?;
-    let request = TreeRequest { tree, at: None };
+    let request = TreeRequest::now(tree);
     let mut frame = reach.tree(&tenant, &request).await?;
     let mut drawn = Live::new();
     // Without a host nothing is added to the log.
