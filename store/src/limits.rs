@@ -47,6 +47,8 @@ pub const ACK_WAIT: Duration = Duration::from_secs(2);
 pub const BACKOFF_FIRST: Duration = Duration::from_millis(10);
 /// Longest pause before something that is tried for ever.
 pub const BACKOFF_LONGEST: Duration = Duration::from_secs(2);
+/// How long a consumer may bring nothing although the stream has more; then it is not to be trusted, and another is made.
+pub const STALLED: Duration = Duration::from_secs(2);
 /// The bus must show life on a consumer this often; two missed make a new consumer.
 pub const HEARTBEAT: Duration = Duration::from_millis(750);
 /// One request for messages is answered within this time, or renewed.

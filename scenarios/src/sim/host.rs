@@ -119,6 +119,11 @@ impl Host {
         if self.up { self.reader.seq() } else { 0 }
     }
 
+    /// The last message that the stream had when it was last asked.
+    pub fn seen(&self) -> u64 {
+        self.reader.seen()
+    }
+
     pub fn describe(&self) -> String {
         let actors: Vec<String> = self
             .actors

@@ -129,6 +129,7 @@ impl World {
         let skip = self.seed.one_in(self.weather.delivery_skipped);
         let again = self.seed.one_in(self.weather.delivered_twice);
         let last = self.server.stream.info().last;
+        let seen = self.host.seen();
         let Some(consumer) = &mut self.server.consumer else {
             return;
         };
@@ -136,8 +137,8 @@ impl World {
             return;
         }
         consumer.is_bringing = false;
-        // Only what something follows on: a gap shows by what comes behind it.
-        if skip && consumer.next < last {
+        // Only what something follows on, by which the gap shows; or what the host knows to be there.
+        if skip && (consumer.next < last || consumer.next <= seen) {
             consumer.next += 1;
         }
         let seq = consumer.next;

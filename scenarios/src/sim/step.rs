@@ -40,6 +40,8 @@ pub(super) enum Step {
     NoteLoss(follow::Loss),
     /// The consumer has shown no life.
     Heartbeat(u64),
+    /// Whether the consumer has brought what the stream was known to have.
+    Stalled(u64),
     /// The recorder gathers a batch.
     Gather,
     /// The batch's fsync is done.

@@ -184,6 +184,7 @@ impl World {
             Step::Said(link, input) => self.said(link, input),
             Step::NoteLoss(loss) => self.note_loss(&loss),
             Step::Heartbeat(consumer) => self.heartbeat(consumer),
+            Step::Stalled(consumer) => self.stalled(consumer),
             Step::Gather => self.gather(),
             Step::Synced => self.synced(),
             Step::Leave(sending) => self.leave(sending),

@@ -22,7 +22,7 @@ use crate::{
     follow::{Follower, Input, Loss, Output},
     limits::{
         BACKOFF_FIRST, BACKOFF_LONGEST, CONSUMER_IDLE, HEARTBEAT, READ_BYTES, READ_EXPIRES,
-        READ_MESSAGES,
+        READ_MESSAGES, STALLED,
     },
     log::LogReader,
     publisher::{Publisher, Suspect},
@@ -269,6 +269,11 @@ impl Reader {
                     continue;
                 }
                 message = messages.next() => message,
+                // It said that it has more. A message that was skipped shows by the next one, and none may come.
+                () = clock::pause(STALLED), if self.follower.seq() < self.seen => {
+                    tracing::warn!("the consumer brings nothing of what there is: making a new one");
+                    return Pause::Retry;
+                }
             };
             let message = match message {
                 Some(Ok(message)) => message,

@@ -15,6 +15,8 @@ use crate::sim::{
 
 /// Microseconds without a sign of life after which a consumer counts as dead.
 const HEARTBEATS_MISSED: u64 = 1_500_000;
+/// Microseconds after which what the stream is known to have must have been brought.
+const STALLED: u64 = 2_000_000;
 
 /// The state of the shell.
 pub(super) struct Reader {
@@ -40,6 +42,11 @@ impl Reader {
             target: None,
             beat: None,
         }
+    }
+
+    /// The last message that the stream had when it was last asked.
+    pub fn seen(&self) -> u64 {
+        self.seen
     }
 
     /// The last message read.
@@ -108,6 +115,7 @@ impl World {
                 *target = seen.min(*target);
                 self.consume(from);
                 self.expect_life();
+                self.expect_messages();
                 self.host.is_ready = true;
                 self.send_again();
                 self.put(0, Step::Publish);
@@ -181,6 +189,23 @@ impl World {
         if let Some(consumer) = &self.server.consumer {
             let number = consumer.number;
             self.host.reader.beat = Some(self.put(HEARTBEATS_MISSED, Step::Heartbeat(number)));
+        }
+    }
+
+    /// What the stream has is brought within a while.
+    fn expect_messages(&mut self) {
+        if let Some(consumer) = &self.server.consumer {
+            let number = consumer.number;
+            self.put(STALLED, Step::Stalled(number));
+        }
+    }
+
+    pub(in crate::sim) fn stalled(&mut self, number: u64) {
+        let current = self.server.consumer.as_ref().map(|known| known.number);
+        let reader = &self.host.reader;
+        if current == Some(number) && reader.seq() < reader.seen {
+            self.note(format_args!("consumer {number} brings nothing"));
+            self.look();
         }
     }
 
