@@ -273,6 +273,17 @@ impl Bus {
         Ok(())
     }
 
+    /// Throws the stream away and makes a new one.
+    pub async fn remake_stream(&self) -> Result<(), BusError> {
+        let name = self.realm.stream();
+        let deleted = self.jetstream.delete_stream(&name).await;
+        if let Err(error) = deleted {
+            // What cannot be deleted is perhaps gone; making it says so.
+            tracing::warn!(%error, name, "the stream cannot be deleted");
+        }
+        self.make_stream().await
+    }
+
     pub fn realm(&self) -> &Realm {
         &self.realm
     }

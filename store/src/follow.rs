@@ -111,12 +111,10 @@ pub enum WentBack {
         /// The log's position.
         seq: u64,
     },
-    /// Messages that were read are gone from its beginning.
-    #[error(
-        "the stream begins at message {first}, but the log was read from it from message {oldest} on"
-    )]
+    /// Messages are gone from its beginning.
+    #[error("the stream begins at message {first}, but it had messages from {oldest} on")]
     Purged {
-        /// The first message that the log knows.
+        /// The first message that it is known to have had.
         oldest: u64,
         /// The stream's first message.
         first: u64,
@@ -155,6 +153,8 @@ pub struct Follower {
     /// The first message that the log knows; 0 when it knows none.
     oldest: u64,
     created: Option<i64>,
+    /// Nobody else publishes on the stream.
+    alone: bool,
     reading: bool,
     /// What the stream last said about itself, while the message at the position is compared.
     told: Option<(u64, u64)>,
@@ -169,10 +169,25 @@ impl Follower {
             seq: position.map_or(0, |p| p.seq),
             oldest: oldest.unwrap_or_default(),
             created: position.map(|p| p.created),
+            alone: false,
             reading: false,
             told: None,
             search: None,
         }
+    }
+
+    /// Nobody else publishes on the stream. Then nothing is lost with messages that were not read: what they held is in the log, or still with
+    /// the publisher, or nobody was ever told that it is recorded.
+    #[must_use]
+    pub fn alone(mut self) -> Self {
+        self.alone = true;
+        self
+    }
+
+    /// Whether nobody else publishes on the stream.
+    #[must_use]
+    pub fn is_alone(&self) -> bool {
+        self.alone
     }
 
     /// The stream's creation time, once it is known.
@@ -229,6 +244,19 @@ impl Follower {
                 until: last,
                 created,
                 why: WentBack::Recreated { known, found },
+            });
+        }
+        if first > seq + 1 && self.alone {
+            let why = WentBack::Purged {
+                oldest: seq + 1,
+                first,
+            };
+            return self.put_back(Loss {
+                first,
+                after: first - 1,
+                until: last,
+                created,
+                why,
             });
         }
         if first > seq + 1 {

@@ -49,6 +49,8 @@ pub const BACKOFF_FIRST: Duration = Duration::from_millis(10);
 pub const BACKOFF_LONGEST: Duration = Duration::from_secs(2);
 /// How long a consumer may bring nothing although the stream has more; then it is not to be trusted, and another is made.
 pub const STALLED: Duration = Duration::from_secs(2);
+/// For how long a message of a stream that nobody else uses may be unreadable; then the stream is made anew and filled from the log.
+pub const UNREADABLE_MAX: Duration = Duration::from_secs(10);
 /// The bus must show life on a consumer this often; two missed make a new consumer.
 pub const HEARTBEAT: Duration = Duration::from_millis(750);
 /// One request for messages is answered within this time, or renewed.

@@ -120,11 +120,21 @@ impl Incarnation {
 
     /// Reads from the log, off this actor, what became of everything below.
     fn receipt(&mut self, duty: Duty, since: Timestamp) {
-        let (log, key) = (self.services.store.log().clone(), self.key.clone());
+        let (store, key) = (self.services.store.clone(), self.key.clone());
+        let (log, tenant) = (store.log().clone(), self.key.0.clone());
         let work = tokio::task::spawn_blocking(move || receipt::read(&log, &key, since));
         let task = Task::spawn(self.myself.clone(), duty.clone(), async move {
             match work.await {
-                Ok(Ok(receipt)) => Message::Told(Command::Receipt(Box::new(receipt))),
+                Ok(Ok((receipt, blob))) => {
+                    if let Some(blob) = blob
+                        && let Err(error) = store.put_blob(tenant, blob).await
+                    {
+                        return Message::Unstored {
+                            why: crate::inspect::with_causes(&error),
+                        };
+                    }
+                    Message::Told(Command::Receipt(Box::new(receipt)))
+                }
                 Ok(Err(error)) => Message::Unstored {
                     why: crate::inspect::with_causes(&error),
                 },

@@ -31,7 +31,7 @@ struct Chain {
     spent: Spent,
 }
 
-/// Reads the receipt of a cancel that was recorded in `key`'s chain at `since`.
+/// Reads the receipt of a cancel that was recorded in `key`'s chain at `since`; of a large tree the list of descendants is a blob, to be stored first.
 ///
 /// # Errors
 /// The log cannot be read.
@@ -39,7 +39,7 @@ pub(super) fn read(
     log: &LogReader,
     key: &Key,
     since: Timestamp,
-) -> Result<CancelSettled, ReadError> {
+) -> Result<(CancelSettled, Option<Vec<u8>>), ReadError> {
     let root = log.row(&key.0, &key.1)?;
     let tree = root.as_ref().map(|row| row.tree.clone());
     let filter = RowFilter {
@@ -92,7 +92,8 @@ pub(super) fn read(
             ("fate", Value::from(*fate)),
         ])
     });
-    Ok(CancelSettled {
+    let (descendants, blob) = Payload::of(Value::List(listed.collect()));
+    let receipt = CancelSettled {
         acknowledged: count("acknowledged"),
         killed: count("killed"),
         unreachable: count("unreachable"),
@@ -106,8 +107,9 @@ pub(super) fn read(
         quiet_after: quiet.since(since),
         steps_after: spent.steps,
         tokens_after: spent.tokens,
-        descendants: Payload::Inline(Value::List(listed.collect())),
-    })
+        descendants,
+    };
+    Ok((receipt, blob))
 }
 
 impl Chain {

@@ -22,7 +22,7 @@ use crate::{
     follow::{Follower, Input, Loss, Output},
     limits::{
         BACKOFF_FIRST, BACKOFF_LONGEST, CONSUMER_IDLE, HEARTBEAT, READ_BYTES, READ_EXPIRES,
-        READ_MESSAGES, STALLED,
+        READ_MESSAGES, STALLED, UNREADABLE_MAX,
     },
     log::LogReader,
     publisher::{Publisher, Suspect},
@@ -43,6 +43,8 @@ pub(crate) struct Reader {
     seen: u64,
     /// How often reading began.
     round: u64,
+    /// Since when a message that the stream has cannot be read, and the last message that was.
+    unreadable: Option<(clock::Mono, u64)>,
     fatal: FatalCell,
 }
 
@@ -80,6 +82,7 @@ impl Reader {
             to,
             seen: 0,
             round: 0,
+            unreadable: None,
             fatal,
         }
     }
@@ -210,11 +213,38 @@ impl Reader {
             Err(error) if matches!(error.kind(), RawMessageErrorKind::NoMessageFound) => None,
             Err(error) => {
                 tracing::warn!(%error, seq, "a message of the stream cannot be fetched");
+                self.cannot_read().await;
                 return None;
             }
         };
         let agrees = found.is_some() && found == known;
         Some(Input::Compared { seq, agrees })
+    }
+
+    /// A message that the stream has cannot be read: its file is damaged, or the bus is slow. When it stays so, a stream that nobody else uses
+    /// is made anew; what it held is in the log, with the publisher, or was never told to anybody.
+    async fn cannot_read(&mut self) {
+        let at = self.follower.seq();
+        let since = match self.unreadable {
+            Some((since, known)) if known == at => since,
+            _ => clock::mono(),
+        };
+        self.unreadable = Some((since, at));
+        if since.elapsed() < UNREADABLE_MAX {
+            return;
+        }
+        if !self.follower.is_alone() {
+            tracing::error!(behind = at, "the stream cannot be read on");
+            return;
+        }
+        tracing::error!(
+            behind = at,
+            "the stream cannot be read on: it is made anew and filled from the log"
+        );
+        self.unreadable = None;
+        if let Err(error) = self.bus.remake_stream().await {
+            tracing::error!(%error, "the stream cannot be made anew");
+        }
     }
 
     /// A consumer of its own, from this message on.
@@ -272,6 +302,7 @@ impl Reader {
                 // It said that it has more. A message that was skipped shows by the next one, and none may come.
                 () = clock::pause(STALLED), if self.follower.seq() < self.seen => {
                     tracing::warn!("the consumer brings nothing of what there is: making a new one");
+                    self.cannot_read().await;
                     return Pause::Retry;
                 }
             };

@@ -19,7 +19,7 @@ use crate::{
     health::{Health, LogDisk, PrivateServer},
     limits::{ARRIVALS_MAX, DRAIN_WAIT, GUARD_TICK, SERVER_START_WAIT},
     log::{
-        Log, OpenLogError, ReadError,
+        Log, LogReader, OpenLogError, ReadError,
         heal::{self, Healing},
     },
     mark,
@@ -315,6 +315,11 @@ fn on_its_thread(
     Ok((arrivals_in, thread))
 }
 
+fn follower(reader: &LogReader, alone: bool) -> Result<Follower, ReadError> {
+    let follower = Follower::new(reader.stream_position()?, reader.first_message()?);
+    Ok(if alone { follower.alone() } else { follower })
+}
+
 async fn start(
     options: &Options,
     (endpoint, service): (&Endpoint, &Endpoint),
@@ -326,7 +331,8 @@ async fn start(
     let dropped = feed.as_ref().map(Feed::dropped).unwrap_or_default();
     let (log, healing) = heal::open(directory)?;
     let reader = log.reader();
-    let follower = Follower::new(reader.stream_position()?, reader.first_message()?);
+    // A log that is read again from the stream has not what the stream has.
+    let follower = follower(&reader, server.is_some() && healing.is_none())?;
     let (fatal, publisher) = (FatalCell::new(), Publisher::new());
     let open_effects = OpenEffects::default();
     let (progress_in, progress) = watch::channel(Progress::default());
