@@ -273,16 +273,22 @@ pub(crate) async fn connect(port: u16) -> jetstream::Context {
 
 /// Copies a directory.
 pub(crate) fn duplicate(from: &Path, to: &Path) {
-    fs::create_dir_all(to).expect("made");
-    for entry in fs::read_dir(from).expect("readable") {
-        let entry = entry.expect("readable");
+    try_duplicate(from, to).expect("copied");
+}
+
+/// Copies a directory; an error when a file of it goes meanwhile.
+pub(crate) fn try_duplicate(from: &Path, to: &Path) -> std::io::Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
         let target = to.join(entry.file_name());
-        if entry.file_type().expect("known").is_dir() {
-            duplicate(&entry.path(), &target);
+        if entry.file_type()?.is_dir() {
+            try_duplicate(&entry.path(), &target)?;
         } else {
-            fs::copy(entry.path(), target).expect("copied");
+            fs::copy(entry.path(), target)?;
         }
     }
+    Ok(())
 }
 
 #[tokio::test]

@@ -16,7 +16,7 @@ use coppice_scenarios::sim::{
 };
 use coppice_store::{BusOptions, Credentials, Lane, Options, Realm, Store, refill::Refill, wire};
 
-use crate::contract::{connect, duplicate, free_port, run};
+use crate::contract::{connect, free_port, run, try_duplicate};
 
 /// What is expected of a log behind a stream.
 trait Subject {
@@ -242,7 +242,12 @@ impl Real {
     /// The files as they are now, without the lock of who has them open.
     fn image(&mut self) {
         let (from, to) = (self.life(self.lives), self.life(self.lives + 1));
-        duplicate(&from, &to);
+        // The mark beside the log is replaced now and then: a copy during which it was is taken anew.
+        let copied = (0..100).any(|_| {
+            let _ = std::fs::remove_dir_all(&to);
+            try_duplicate(&from, &to).is_ok()
+        });
+        assert!(copied, "the files stay as they are for long enough");
         std::fs::remove_file(to.join("lock")).expect("a lock");
         self.lives += 1;
     }
