@@ -46,6 +46,14 @@ pub struct Stored {
     pub kinds: Vec<String>,
 }
 
+impl Stored {
+    /// Whether it holds the event with this number of its run.
+    #[must_use]
+    pub fn holds(&self, seq: u64) -> bool {
+        (self.seq..self.seq + self.kinds.len() as u64).contains(&seq)
+    }
+}
+
 /// What admission may ask about the log.
 pub trait View {
     /// Why a question may stay without an answer.

@@ -55,3 +55,16 @@ pub enum SlotOutcome {
     /// Still going when the join was decided.
     Open,
 }
+
+/// The word that people and join values read: the child's reason, or what became of the slot without one.
+impl std::fmt::Display for SlotOutcome {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Ended(reason) => reason.fmt(f),
+            Self::ResultInvalid => f.write_str("result_invalid"),
+            Self::Unreachable => f.write_str("unreachable"),
+            Self::Skipped => f.write_str("skipped"),
+            Self::Open => f.write_str("open"),
+        }
+    }
+}

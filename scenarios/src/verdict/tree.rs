@@ -6,9 +6,7 @@ use coppice_actors::api::glob;
 use coppice_messages::{
     Event,
     event::{
-        child, effect,
-        join::{self, SlotOutcome},
-        model,
+        child, effect, join, model,
         run::{self, CancelSettled, Reason},
     },
     ids::{EffectKey, NodeName, RunId},
@@ -64,7 +62,7 @@ impl Tree {
                     path.unwrap_or_default(),
                     slot.map_or("", String::as_str)
                 );
-                let outcomes = decided.outcomes.iter().map(word).collect();
+                let outcomes = decided.outcomes.iter().map(ToString::to_string).collect();
                 self.joins.entry(name).or_default().push(outcomes);
             }
             Event::Model(model::Event::Refused(refused)) => {
@@ -101,16 +99,6 @@ impl Tree {
         let prefix = format!("{}/", root.path);
         let is_below = move |run: &Run| run.path.starts_with(&prefix);
         self.runs.iter().filter(move |(_, run)| is_below(run))
-    }
-}
-
-fn word(outcome: &SlotOutcome) -> String {
-    match outcome {
-        SlotOutcome::Ended(reason) => reason.to_string(),
-        SlotOutcome::ResultInvalid => "result_invalid".to_owned(),
-        SlotOutcome::Unreachable => "unreachable".to_owned(),
-        SlotOutcome::Skipped => "skipped".to_owned(),
-        SlotOutcome::Open => "open".to_owned(),
     }
 }
 

@@ -123,15 +123,14 @@ impl View for Layered<'_> {
         run: &RunId,
         seq: u64,
     ) -> Result<Option<Stored>, ReadError> {
-        let holds = |s: &Stored| (s.seq..s.seq + s.kinds.len() as u64).contains(&seq);
         let brought = self.stored.get(run);
-        if let Some(found) = brought.and_then(|all| all.iter().rev().find(|s| holds(s))) {
+        if let Some(found) = brought.and_then(|all| all.iter().rev().find(|s| s.holds(seq))) {
             return Ok(Some(found.clone()));
         }
         let Some(log) = self.log else {
             return Ok(None);
         };
-        Ok(log.stored(tenant, run, seq)?.filter(holds))
+        Ok(log.stored(tenant, run, seq)?.filter(|s| s.holds(seq)))
     }
 }
 

@@ -82,13 +82,12 @@ impl View for LogView<'_> {
         run: &RunId,
         seq: u64,
     ) -> Result<Option<Stored>, ReadError> {
-        let holds = |s: &Stored| (s.seq..s.seq + s.kinds.len() as u64).contains(&seq);
         let pending = self.heads.pending.get(&(tenant.clone(), run.clone()));
-        if let Some(found) = pending.and_then(|p| p.iter().find(|s| holds(s))) {
+        if let Some(found) = pending.and_then(|p| p.iter().find(|s| s.holds(seq))) {
             return Ok(Some(found.clone()));
         }
         let stored = commits::stored(&self.tables.commits, tenant, run, seq)?;
-        Ok(stored.filter(holds))
+        Ok(stored.filter(|s| s.holds(seq)))
     }
 }
 

@@ -44,7 +44,7 @@ impl Children {
         };
         let outcomes = outcomes
             .iter()
-            .map(|outcome| Value::Text(outcome_text(outcome)))
+            .map(|outcome| Value::Text(outcome.to_string()))
             .collect();
         let agreed = self.agreed(group).map(|answer| ("answer", show(answer)));
         let all = [
@@ -52,15 +52,5 @@ impl Children {
             ("outcomes", Value::List(outcomes)),
         ];
         Some(Value::map(all.into_iter().chain(agreed)))
-    }
-}
-
-fn outcome_text(outcome: &SlotOutcome) -> String {
-    match outcome {
-        SlotOutcome::Ended(reason) => reason.to_string(),
-        SlotOutcome::ResultInvalid => "result_invalid".to_owned(),
-        SlotOutcome::Unreachable => "unreachable".to_owned(),
-        SlotOutcome::Skipped => "skipped".to_owned(),
-        SlotOutcome::Open => "open".to_owned(),
     }
 }
