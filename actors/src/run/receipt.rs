@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use coppice_messages::{
     Commit, Event, Payload, Spent, Timestamp, Value,
     event::{
-        child, effect,
+        child,
+        effect::{self, ReconciledOutcome},
         run::{self, CancelSettled},
     },
     ids::{EffectKey, RunId},
@@ -132,15 +133,21 @@ impl Chain {
         match event {
             Event::Run(run::Event::CancelRequested(_)) => self.cancelled = true,
             Event::Run(run::Event::Ended(_)) => self.ended_at = Some(at),
-            Event::Run(run::Event::Late(late)) => {
-                self.in_doubt.remove(&late.key);
-            }
+            Event::Run(run::Event::Late(late)) => self.found_out(late.key, late.happened, after),
             Event::Child(child) => self.child(child),
             Event::Effect(effect) => self.effect(effect, after),
             Event::Model(coppice_messages::event::model::Event::Proposed(proposed)) if after => {
                 self.spent = self.spent.plus(&proposed.usage);
             }
             _ => {}
+        }
+    }
+
+    /// A doubt is over. What was found to have happened is counted as what landed; it must not vanish from the receipt.
+    fn found_out(&mut self, key: EffectKey, happened: bool, after: bool) {
+        self.in_doubt.remove(&key);
+        if happened && after {
+            self.landed += 1;
         }
     }
 
@@ -172,7 +179,8 @@ impl Chain {
                 self.in_doubt.insert(unknown.key);
             }
             effect::Event::Reconciled(reconciled) => {
-                self.in_doubt.remove(&reconciled.key);
+                let happened = matches!(reconciled.outcome, ReconciledOutcome::Landed { .. });
+                self.found_out(reconciled.key, happened, after);
             }
             effect::Event::Landed(landed) if after => {
                 self.landed += 1;
@@ -181,5 +189,79 @@ impl Chain {
             effect::Event::NotSent(_) | effect::Event::Withdrawn(_) if after => self.not_sent += 1,
             _ => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use coppice_messages::{
+        Digest,
+        event::{
+            effect::{Receipt, Reconciled, ResultCheck, Source, Unknown},
+            run::Late,
+        },
+    };
+
+    use super::*;
+
+    /// What a receipt counts as landed and as in doubt, of an effect that was in doubt and of which this was found out.
+    fn counted(found_out: Option<Event>) -> (u32, usize) {
+        let unknown = Unknown {
+            key: key(),
+            attempt: 1,
+            why: "no answer".to_owned(),
+        };
+        let mut chain = Chain::default();
+        chain.take(
+            &Event::Effect(effect::Event::Unknown(unknown)),
+            Timestamp(1),
+            true,
+        );
+        if let Some(event) = found_out {
+            chain.take(&event, Timestamp(2), true);
+        }
+        (chain.landed, chain.in_doubt.len())
+    }
+
+    fn key() -> EffectKey {
+        EffectKey(Digest::of(b"key"))
+    }
+
+    fn late(happened: bool) -> Option<Event> {
+        let late = Late {
+            key: key(),
+            happened,
+            value: None,
+        };
+        Some(Event::Run(run::Event::Late(late)))
+    }
+
+    fn reconciled(outcome: ReconciledOutcome) -> Option<Event> {
+        let reconciled = Reconciled {
+            key: key(),
+            attempt: 1,
+            outcome,
+            source: Source::Lookup,
+            usage: Spent::default(),
+        };
+        Some(Event::Effect(effect::Event::Reconciled(reconciled)))
+    }
+
+    #[test]
+    fn a_doubt_that_is_found_out_before_the_receipt_is_counted_as_what_it_was() {
+        let landed = ReconciledOutcome::Landed {
+            receipt: Receipt {
+                id: None,
+                version: None,
+                result: Digest::ZERO,
+            },
+            result: ResultCheck::Ok,
+            value: Payload::Inline(Value::Null),
+        };
+        assert_eq!(counted(None), (0, 1));
+        assert_eq!(counted(late(true)), (1, 0));
+        assert_eq!(counted(late(false)), (0, 0));
+        assert_eq!(counted(reconciled(landed)), (1, 0));
+        assert_eq!(counted(reconciled(ReconciledOutcome::NotHappened)), (0, 0));
     }
 }
