@@ -26,6 +26,9 @@ pub const PROPOSAL_BYTES_MAX: usize = 64 << 10;
 pub const SCHEMAS_KEPT: usize = 1_024;
 /// Model scripts kept; beyond it all are forgotten and read anew as they are needed.
 pub const SCRIPTS_KEPT: usize = 256;
+/// Threads for what blocks: chains that are folded, pages that are read. Further work waits; a thread of its own for each of a thousand
+/// children that are woken at one time would take the memory and time of a thousand threads.
+pub const BLOCKING_THREADS: usize = 16;
 /// Due times are compared with the wall clock at least this often.
 pub const CLOCK_COMPARED: Duration = Duration::from_secs(1);
 /// Runs with an actor; a further tree is refused with `busy`, children never.

@@ -9,6 +9,7 @@ use std::{
 };
 
 use coppice_messages::{Digest, Value};
+use coppice_topology::tool::Schema;
 use jsonschema::{PatternOptions, Validator};
 
 use crate::limits::{SCHEMAS_KEPT, WORDS_MAX};
@@ -48,8 +49,8 @@ impl Schemas {
     ///
     /// # Errors
     /// The first [`Mismatch`].
-    pub fn check(&self, schema: &Value, data: &Value) -> Result<(), Mismatch> {
-        let compiled = self.get(schema.digest(), || Ok(schema.clone()));
+    pub fn check(&self, schema: &Schema, data: &Value) -> Result<(), Mismatch> {
+        let compiled = self.get(schema.digest(), || Ok(schema.document().clone()));
         hold(compiled, data)
     }
 
@@ -73,7 +74,7 @@ impl Schemas {
     ///
     /// # Errors
     /// The first [`Mismatch`].
-    pub fn check_arguments(&self, schema: &Value, arguments: &Value) -> Result<(), Mismatch> {
+    pub fn check_arguments(&self, schema: &Schema, arguments: &Value) -> Result<(), Mismatch> {
         self.check(schema, arguments)?;
         let Value::Map(given) = arguments else {
             return Err(Mismatch {
@@ -81,6 +82,7 @@ impl Schemas {
                 why: "arguments are an object".to_owned(),
             });
         };
+        let schema = schema.document();
         let says = |keyword: &str| schema.at(&format!("/{keyword}")).is_some();
         if OPEN.iter().any(|keyword| says(keyword)) {
             return Ok(());

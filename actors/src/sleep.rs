@@ -3,6 +3,8 @@
 //! A run falls asleep when nothing of it is under way, its children are settled or asleep, and nothing falls due soon. It is woken from
 //! the root down: only the actors on the path to it are started. A note in the log's database spares the host to fold it at its next start.
 
+mod notes;
+
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -12,8 +14,8 @@ use coppice_messages::{Millis, Timestamp};
 use coppice_store::{ReadError, log::Sleeper};
 use tokio::sync::mpsc;
 
+use self::notes::Notes;
 use crate::{
-    inspect::with_causes,
     run::Message,
     services::{Key, Services},
     timers::Timer,
@@ -26,6 +28,7 @@ pub(crate) const SLEEPS: &str = "it only waits, and sleeps";
 pub(crate) struct Sleepers {
     asleep: Mutex<BTreeMap<Key, Asleep>>,
     due: mpsc::UnboundedSender<Key>,
+    notes: Notes,
     /// Waits shorter than this keep their actor.
     pub after: Millis,
 }
@@ -50,6 +53,7 @@ impl Sleepers {
         Self {
             asleep: Mutex::default(),
             due,
+            notes: Notes::default(),
             after,
         }
     }
@@ -113,17 +117,8 @@ impl Services {
         let Some(top) = woken.last().cloned() else {
             return Wake::Nothing;
         };
-        let (log, keys) = (self.store.log().clone(), woken.clone());
-        let taken_back =
-            move || log.wake(keys.iter().map(|sleeper| (&sleeper.tenant, &sleeper.run)));
-        match tokio::task::spawn_blocking(taken_back).await {
-            Ok(Ok(())) => {}
-            // They sleep on by their notes; what cannot be written now ends the host anyway.
-            Ok(Err(error)) => {
-                tracing::error!(error = with_causes(&error), "sleeping runs cannot be woken");
-                return Wake::Nothing;
-            }
-            Err(_) => return Wake::Nothing,
+        if !self.sleepers.notes.take_back(self.store.log(), woken).await {
+            return Wake::Nothing;
         }
         let Some(parent) = top.parent else {
             return Wake::Root((top.tenant, top.run));

@@ -22,6 +22,11 @@ use crate::{
     failure::{Failure, Problem},
 };
 
+/// What threads free was mostly allocated by others: a commit is decided on one, recorded on a second and told on a third. The system's
+/// allocator made that a fifth of the host's time.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// The hidden subcommand of the guard of nats-server; see `coppice_store::guard_main`.
 const GUARD: &str = "nats-guard";
 

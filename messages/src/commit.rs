@@ -21,6 +21,9 @@ pub const COMMIT_EVENTS_MAX: usize = 256;
 /// Greatest size of one commit, encoded.
 pub const COMMIT_BYTES_MAX: usize = 384 * 1024;
 
+/// Room for a commit as most are; a larger one asks for more.
+const ENCODED_BYTES: usize = 2 * 1024;
+
 /// One or more events of one run, appended together.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Commit {
@@ -205,7 +208,9 @@ impl Commit {
     /// # Errors
     /// Only when memory cannot be had; kept as an error because a panic would cost the whole host.
     pub fn encode(&self) -> Result<Vec<u8>, rmp_serde::encode::Error> {
-        rmp_serde::to_vec_named(self)
+        let mut bytes = Vec::with_capacity(ENCODED_BYTES);
+        rmp_serde::encode::write_named(&mut bytes, self)?;
+        Ok(bytes)
     }
 
     /// Reads a commit.
@@ -255,7 +260,7 @@ pub struct Header {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Kind {
     /// Such as `run.claimed`.
-    pub kind: String,
+    pub kind: Cow<'static, str>,
 }
 
 impl Header {
@@ -267,6 +272,26 @@ impl Header {
         let header: Self = read(bytes)?;
         known_format(header.v)?;
         Ok(header)
+    }
+
+    /// That of a commit which was read whole: what [`Header::decode`] makes of the same bytes.
+    #[must_use]
+    pub fn of(commit: &Commit) -> Self {
+        let kind = |entry: &Entry| Kind {
+            kind: entry.event.kept_kind(),
+        };
+        Self {
+            v: commit.v,
+            tenant: commit.tenant.clone(),
+            tree: commit.tree.clone(),
+            run: commit.run.clone(),
+            seq: commit.seq,
+            epoch: commit.epoch,
+            prev: commit.prev,
+            at: commit.at,
+            parent: commit.parent.clone(),
+            events: commit.events.iter().map(kind).collect(),
+        }
     }
 
     /// Number of the event after this commit's last.

@@ -9,6 +9,11 @@ use sha2::Digest as _;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest(pub [u8; 32]);
 
+/// What stands before the digits in text.
+const PREFIX: &str = "sha256:";
+/// Hexadecimal digits of a digest.
+const HEX: usize = 64;
+
 /// A text that is not a digest.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{given:?} is not a digest: expected sha256: and 64 hexadecimal digits, a to f small")]
@@ -30,25 +35,28 @@ impl Digest {
     /// The first `digits` hexadecimal digits, at most 64.
     #[must_use]
     pub fn hex_prefix(&self, digits: usize) -> String {
-        // Digests stand in every event of the feed: formatting byte by byte was a twentieth of the host's time.
-        let digit = |number: u8| {
-            char::from(if number < 10 {
-                b'0' + number
-            } else {
-                b'a' + number - 10
-            })
-        };
-        let both = |byte: u8| [digit(byte >> 4), digit(byte & 0xf)];
-        let mut text = String::with_capacity(64);
-        text.extend(self.0.into_iter().flat_map(both).take(digits));
-        text
+        let mut buffer = [0; HEX];
+        let hex = self.hex(&mut buffer);
+        hex.get(..digits).unwrap_or(hex).to_owned()
+    }
+
+    /// All hexadecimal digits. Digests stand in every event of the feed: whatever is written digit by digit there was a twentieth of the
+    /// host's time.
+    fn hex<'a>(&self, buffer: &'a mut [u8; HEX]) -> &'a str {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        for (pair, byte) in buffer.chunks_exact_mut(2).zip(self.0) {
+            pair[0] = DIGITS[usize::from(byte >> 4)];
+            pair[1] = DIGITS[usize::from(byte & 0xf)];
+        }
+        // Nothing but digits stands in it.
+        std::str::from_utf8(buffer).unwrap_or_default()
     }
 }
 
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("sha256:")?;
-        f.write_str(&self.hex_prefix(64))
+        f.write_str(PREFIX)?;
+        f.write_str(self.hex(&mut [0; HEX]))
     }
 }
 
@@ -65,7 +73,7 @@ impl FromStr for Digest {
         let refuse = || InvalidDigest {
             given: given.chars().take(100).collect(),
         };
-        let hex = given.strip_prefix("sha256:").ok_or_else(refuse)?;
+        let hex = given.strip_prefix(PREFIX).ok_or_else(refuse)?;
         // Small digits only, so that a digest has one text.
         if hex.len() != 64 || !hex.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')) {
             return Err(refuse());
@@ -81,7 +89,10 @@ impl FromStr for Digest {
 impl Serialize for Digest {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         if serializer.is_human_readable() {
-            serializer.collect_str(self)
+            let mut text = [0; PREFIX.len() + HEX];
+            text[..PREFIX.len()].copy_from_slice(PREFIX.as_bytes());
+            text[PREFIX.len()..].copy_from_slice(self.hex(&mut [0; HEX]).as_bytes());
+            serializer.serialize_str(std::str::from_utf8(&text).unwrap_or_default())
         } else {
             serializer.serialize_bytes(&self.0)
         }

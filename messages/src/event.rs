@@ -14,6 +14,8 @@ pub mod run;
 pub mod system;
 pub mod timer;
 
+use std::borrow::Cow;
+
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
     de::{DeserializeSeed, IgnoredAny},
@@ -63,6 +65,15 @@ macro_rules! catalogue {
                 match self {
                     $(Self::$outer($inner(_)) => $kind,)*
                     Self::Unrecognised { kind } => kind,
+                }
+            }
+
+            /// The same, for keeping without a copy of the text.
+            #[must_use]
+            pub fn kept_kind(&self) -> Cow<'static, str> {
+                match self {
+                    $(Self::$outer($inner(_)) => Cow::Borrowed($kind),)*
+                    Self::Unrecognised { kind } => Cow::Owned(kind.clone()),
                 }
             }
 

@@ -2,7 +2,7 @@
 //!
 //! Whatever the bus did (twice, late, out of order, from a stale owner), the log admits only the next commit of a chain in the current epoch.
 
-use std::fmt;
+use std::{borrow::Cow, fmt};
 
 use coppice_messages::{
     Digest, Header,
@@ -43,7 +43,7 @@ pub struct Stored {
     /// Number of its first event.
     pub seq: u64,
     /// The kinds of its events.
-    pub kinds: Vec<String>,
+    pub kinds: Vec<Cow<'static, str>>,
 }
 
 impl Stored {

@@ -21,6 +21,7 @@ pub mod nats_server;
 mod open_effects;
 mod publisher;
 pub mod ranges;
+mod recent_ends;
 mod recorder;
 pub mod room;
 mod store;
@@ -39,6 +40,7 @@ pub use self::{
     nats_server::{GuardCommand, Role, ServerError, guard_main},
     open_effects::{Holder, OpenEffect},
     publisher::{BlobError, BlobWaiter, Verdict, Waiter, hold, refill},
+    recent_ends::RecentEnd,
     recorder::feed::FeedEvent,
     room::{Reserve, RoomWatch, Storage},
     store::{BusOptions, Endpoint, OpenError, Options, Status, Store},

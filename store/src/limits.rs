@@ -7,6 +7,8 @@ pub const FORMAT: u32 = 1;
 
 /// Commits of one message; more go into the next.
 pub const MESSAGE_COMMITS_MAX: usize = 1_024;
+/// How often the publisher lets others run first while each time brings it more commits; then it sends what it has.
+pub const GATHER_TURNS_MAX: usize = 16;
 /// A message takes at most half of the server's `max_payload`, and never more than this; more goes into the next.
 pub const MESSAGE_BYTES_MAX: usize = 1 << 20;
 /// A server that takes less than this in one message is refused at start.
@@ -38,6 +40,11 @@ pub const QUARANTINE_MAX: u64 = 10_000;
 pub const QUARANTINE_BYTES_MAX: usize = 512 << 10;
 /// Heads kept in memory; beyond it they are read from the log again.
 pub const HEADS_CACHED_MAX: usize = 200_000;
+
+/// Delegations kept in memory for the children that cite them; beyond it they are read from the log again.
+pub const DELEGATIONS_CACHED_MAX: usize = 1_024;
+/// Ends of runs kept in memory for whoever supervises them; the oldest go, and are read from the log.
+pub const RECENT_ENDS_MAX: usize = 1_024;
 
 /// After this long without a word from the recorder about anything that was sent, everything held is sent again.
 pub const SILENCE: Duration = Duration::from_secs(2);

@@ -73,11 +73,16 @@ pub(crate) struct OpenEffects {
     cancelled: Arc<RwLock<HashSet<(TenantId, RunId)>>>,
 }
 
-/// Whether a commit with these kinds can change the index: only then its body is decoded.
-pub(crate) fn concerns<'a>(mut kinds: impl Iterator<Item = &'a str>) -> bool {
-    kinds.any(|kind| {
-        kind.starts_with("effect.")
-            || matches!(kind, "run.claimed" | "run.ended" | "run.cancel_requested")
+/// Whether a commit can change the index.
+pub(crate) fn concerns(commit: &Commit) -> bool {
+    commit.events.iter().any(|entry| {
+        matches!(
+            &entry.event,
+            Event::Effect(_)
+                | Event::Run(
+                    run::Event::Claimed(_) | run::Event::Ended(_) | run::Event::CancelRequested(_)
+                )
+        )
     })
 }
 
@@ -88,7 +93,7 @@ impl OpenEffects {
     }
 
     /// Takes in recorded commits, in the order of the log.
-    pub fn record(&self, commits: &[(u64, Commit)], held: &[Held]) {
+    pub fn record(&self, commits: &[(u64, Arc<Commit>)], held: &[Held]) {
         if commits.is_empty() {
             return;
         }
@@ -104,7 +109,7 @@ impl OpenEffects {
     }
 
     /// Withholds what a cancel forbids, before the cancel is on disk: early is always safe.
-    pub fn withhold(&self, commits: &[(u64, Commit)]) {
+    pub fn withhold(&self, commits: &[(u64, Arc<Commit>)]) {
         for (_, commit) in commits {
             self.record_cancel(commit);
         }

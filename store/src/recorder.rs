@@ -33,6 +33,7 @@ use crate::{
     },
     open_effects::OpenEffects,
     publisher::Publisher,
+    recent_ends::RecentEnds,
 };
 
 /// One message of the stream.
@@ -68,10 +69,17 @@ pub(crate) struct Progress {
     pub total: Total,
 }
 
+/// What the recorder keeps in memory of what is recorded, for whoever asks often; cheap to clone.
+#[derive(Clone, Default)]
+pub(crate) struct Indexes {
+    pub open_effects: OpenEffects,
+    pub recent_ends: RecentEnds,
+}
+
 /// What the recorder tells, and whom.
 pub(crate) struct Audience {
     pub publisher: Publisher,
-    pub open_effects: OpenEffects,
+    pub indexes: Indexes,
     pub feed: Option<Feed>,
     pub hooks: Arc<dyn FaultHooks>,
     pub progress: watch::Sender<Progress>,
@@ -240,20 +248,22 @@ impl Recorder {
         self.lost &= !done.has_everything;
         let hooks = &self.audience.hooks;
         let shown = if hooks.wants_events() {
-            decode_all(&done.admitted)
+            shown(&done.admitted)
         } else {
             Vec::new()
         };
         if !shown.is_empty() {
             hooks.acked(&shown);
         }
-        self.audience.open_effects.withhold(&done.effects);
+        self.audience.indexes.open_effects.withhold(&done.effects);
         done.write.commit().map_err(Halt::Write)?;
         if !shown.is_empty() {
             hooks.synced(&shown);
         }
         self.heads.settle();
-        self.audience.open_effects.record(&done.effects, &done.held);
+        let indexes = &self.audience.indexes;
+        indexes.open_effects.record(&done.effects, &done.held);
+        indexes.recent_ends.record(done.ends);
         self.audience.publisher.recorder_read(last.seq);
         self.audience.progress.send_replace(done.progress);
         self.audience.publisher.release(&done.verdicts);
@@ -275,12 +285,11 @@ pub(crate) struct Admitted {
     pub pos: u64,
     pub hash: Digest,
     pub events: usize,
-    pub bytes: Bytes,
+    /// None when its body cannot be read.
+    pub commit: Option<Arc<Commit>>,
 }
 
-fn decode_all(admitted: &[Admitted]) -> Vec<Commit> {
-    admitted
-        .iter()
-        .filter_map(|commit| Commit::decode(&commit.bytes).ok())
-        .collect()
+fn shown(admitted: &[Admitted]) -> Vec<Commit> {
+    let commits = admitted.iter().filter_map(|a| a.commit.as_deref());
+    commits.cloned().collect()
 }

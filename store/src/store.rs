@@ -22,9 +22,10 @@ use crate::{
     limits::{BLOB_BYTES_MAX, DRAIN_WAIT, STREAM_BYTES_MAX},
     log::{LogReader, ReadError},
     nats_server::{GuardCommand, Role},
-    open_effects::{OpenEffect, OpenEffects},
+    open_effects::OpenEffect,
     publisher::{BlobError, Publisher, Waiter},
-    recorder::{Progress, feed::Dropped},
+    recent_ends::RecentEnd,
+    recorder::{Indexes, Progress, feed::Dropped},
     room::{Reserve, RoomWatch, Storage},
     subjects::Realm,
     system_chain::{SystemChains, SystemEventError},
@@ -130,7 +131,7 @@ pub struct Store {
 struct Inner {
     publisher: Publisher,
     reader: LogReader,
-    open_effects: OpenEffects,
+    indexes: Indexes,
     system: SystemChains,
     dropped: Dropped,
     progress: watch::Receiver<Progress>,
@@ -203,7 +204,7 @@ impl Store {
     /// # Errors
     /// The log cannot be read.
     pub fn cancelled(&self, tenant: &TenantId, run: &RunId) -> Result<Option<RunId>, ReadError> {
-        let effects = &self.inner.open_effects;
+        let effects = &self.inner.indexes.open_effects;
         let mut next = effects.any_cancelled().then(|| run.clone());
         while let Some(run) = next {
             if effects.is_cancelled(tenant, &run) {
@@ -222,7 +223,13 @@ impl Store {
         run: &RunId,
         key: &EffectKey,
     ) -> Option<OpenEffect> {
-        self.inner.open_effects.get(tenant, run, key)
+        self.inner.indexes.open_effects.get(tenant, run, key)
+    }
+
+    /// The commit with which a run ended a moment ago, once: a short cut for whoever supervises it. None says nothing; the log does.
+    #[must_use]
+    pub fn take_recent_end(&self, tenant: &TenantId, run: &RunId) -> Option<RecentEnd> {
+        self.inner.indexes.recent_ends.take(tenant, run)
     }
 
     /// What is recorded.

@@ -87,10 +87,10 @@ impl Realm {
         vec![format!("{prefix}.blob.*"), format!("{prefix}.commit.*")]
     }
 
-    /// One event on the feed.
+    /// What stands before the kind in the subject of each event of a run.
     #[must_use]
-    pub fn event(&self, tenant: &TenantId, tree: &TreeId, run: &RunId, kind: &str) -> String {
-        format!("{}.event.{tenant}.{tree}.{run}.{kind}", self.prefix())
+    pub fn events_of_run(&self, tenant: &TenantId, tree: &TreeId, run: &RunId) -> String {
+        format!("{}.event.{tenant}.{tree}.{run}.", self.prefix())
     }
 
     /// The feed of a tenant, of one of its trees, or of one of its runs; of one kind, which has tokens of its own, or of all.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use coppice_messages::{
-    Contract, Digest, Value,
+    Contract, Digest,
     delegation::SchemaRef,
     event::run::{Program, Reason},
     ids::{AgentName, NodeName, SchemaName, ToolName},
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     expr::{Reference, Source, Template},
     node::{AgentLoop, End, Node},
-    tool::Tool,
+    tool::{Schema, Tool},
 };
 
 /// An agent: a model, or nodes of its own, with tools and a result.
@@ -83,7 +83,7 @@ pub struct Plan {
     /// What the root's answer must look like.
     pub result_schema: Option<SchemaRef>,
     /// What the input must look like: JSON Schema.
-    pub input_schema: Option<Value>,
+    pub input_schema: Option<Schema>,
     /// The root's nodes.
     pub root: Graph,
     /// For each agent the nodes of a child that does its work.

@@ -1,16 +1,20 @@
 //! Tool contracts: what a tool takes, gives and does, and how an unclear outcome of it is resolved (`spec/effects.md` 1).
 
+mod schema;
 mod transport;
 mod written;
 
 use std::collections::BTreeSet;
 
-use coppice_messages::{Bytes, Millis, Operation, Value, ids::ToolName};
+use coppice_messages::{Bytes, Millis, Operation, ids::ToolName};
 use serde::{Deserialize, Serialize};
 
-pub use self::transport::{
-    ErrorRow, Http, HttpRequest, InProcess, InProcessLookup, Lookup, Meaning, Method, OnUnknown,
-    ReceiptPointers, Transport,
+pub use self::{
+    schema::Schema,
+    transport::{
+        ErrorRow, Http, HttpRequest, InProcess, InProcessLookup, Lookup, Meaning, Method,
+        OnUnknown, ReceiptPointers, Transport,
+    },
 };
 use crate::expr::Reference;
 
@@ -31,12 +35,12 @@ pub struct Tool {
     /// How much harm a wrong call can do.
     pub effect: EffectClass,
     /// JSON Schema of the arguments.
-    pub input: Value,
+    pub input: Schema,
     /// Arguments that a model may word freely: outside the action digest.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub annotations: BTreeSet<String>,
     /// JSON Schema of the result.
-    pub output: Value,
+    pub output: Schema,
     /// How it is called.
     pub transport: Transport,
     /// Business key and repeats.

@@ -130,7 +130,9 @@ impl Moment {
             ("tool", open.tool == intended.tool),
             (
                 "arguments",
-                open.arguments.digest() == intended.arguments.digest(),
+                // By digest only when one of the two is cited and the other is not.
+                open.arguments == intended.arguments
+                    || open.arguments.digest() == intended.arguments.digest(),
             ),
             ("send_by", open.send_by == intended.send_by),
         ];

@@ -15,7 +15,7 @@ use super::{
     Host, HostError, HostOptions,
     ending::{self, Ending},
 };
-use crate::{broker::InProcessTools, inspect::with_causes};
+use crate::{broker::InProcessTools, inspect::with_causes, limits::BLOCKING_THREADS};
 
 /// Runs a host until SIGTERM, SIGINT, the end of its standard input (where the options say so), or a fault after which it must not go on.
 ///
@@ -32,6 +32,7 @@ pub fn host_main(options: HostOptions) -> ExitCode {
 pub fn host_main_with_tools(options: HostOptions, tools: InProcessTools) -> ExitCode {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
+        .max_blocking_threads(BLOCKING_THREADS)
         .build();
     let ended = match runtime {
         Ok(runtime) => runtime.block_on(run(options, tools)),

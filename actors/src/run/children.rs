@@ -306,15 +306,11 @@ fn child_end(
     tenant: &TenantId,
     delegated: &Delegated,
 ) -> Result<Option<ChildEnd>, ReadError> {
-    let log = services.store.log();
     let child = delegated.envelope.run();
-    let Some(row) = log.row(tenant, child)?.filter(|row| row.ended.is_some()) else {
+    let Some((ended, commit)) = how_it_ended(services, tenant, child)? else {
         return Ok(None);
     };
-    services.hand_over_doubts(&row);
-    let Some((ended, commit)) = end_of(log, tenant, child)? else {
-        return Ok(None);
-    };
+    let log = services.store.log();
     let answer_valid = match (ended.reason, delegated.envelope.result_schema()) {
         (Reason::Succeeded, Some(schema)) => {
             let blobs = log.blobs_of(tenant);
@@ -343,6 +339,34 @@ fn child_end(
     }))
 }
 
+/// The end of a run, as it was recorded a moment ago or as the log says; its doubts are handed over.
+fn how_it_ended(
+    services: &Services,
+    tenant: &TenantId,
+    run: &RunId,
+) -> Result<Option<(Ended, Digest)>, ReadError> {
+    if let Some(recent) = services.store.take_recent_end(tenant, run)
+        && let Some(ended) = ended(&recent.commit)
+        && ended.in_doubt.is_empty()
+    {
+        return Ok(Some((ended.clone(), recent.hash)));
+    }
+    let log = services.store.log();
+    let Some(row) = log.row(tenant, run)?.filter(|row| row.ended.is_some()) else {
+        return Ok(None);
+    };
+    services.hand_over_doubts(&row);
+    end_of(log, tenant, run)
+}
+
+/// The end that a commit holds.
+fn ended(commit: &Commit) -> Option<&Ended> {
+    commit.events.iter().find_map(|entry| match &entry.event {
+        Event::Run(event::run::Event::Ended(ended)) => Some(ended),
+        _ => None,
+    })
+}
+
 /// The end of a run, and the hash of the commit that holds it: the last one, or behind it is only what came late.
 fn end_of(
     log: &LogReader,
@@ -356,15 +380,8 @@ fn end_of(
     while let Some(recorded) = log.commit_at(tenant, run, before)? {
         let commit = Commit::decode(&recorded.bytes).map_err(|_| unreadable())?;
         before = commit.seq.checked_sub(1).ok_or_else(unreadable)?;
-        let ended = commit
-            .events
-            .into_iter()
-            .find_map(|entry| match entry.event {
-                Event::Run(event::run::Event::Ended(ended)) => Some(ended),
-                _ => None,
-            });
-        if let Some(ended) = ended {
-            return Ok(Some((ended, Digest::of(&recorded.bytes))));
+        if let Some(ended) = ended(&commit) {
+            return Ok(Some((ended.clone(), Digest::of(&recorded.bytes))));
         }
     }
     Err(unreadable())

@@ -5,6 +5,10 @@ use coppice_actors::{
     host::Host,
 };
 use coppice_messages::{Value, event::run::Reason, ids::RunId};
+use coppice_store::{
+    Log,
+    log::{RowFilter, RowState},
+};
 
 use crate::support::{Place, ended, release, tenant, whole};
 
@@ -93,4 +97,12 @@ async fn the_next_host_finds_out_what_was_in_doubt_when_the_last_one_ended() {
     let client = place.client().await;
     found_out(&place, &client, &started, &child).await;
     host.stop().await;
+
+    // Nothing is left for any later host to look up.
+    let log = Log::open(place.data.path()).unwrap();
+    let unfinished = RowFilter {
+        state: Some(RowState::InDoubt),
+        ..RowFilter::default()
+    };
+    assert_eq!(log.reader().rows(unfinished).count(), 0);
 }

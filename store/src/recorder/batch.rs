@@ -3,12 +3,13 @@
 mod holding;
 mod listing;
 
-use std::{collections::HashMap, mem};
+use std::{collections::HashMap, mem, sync::Arc};
 
 use bytes::Bytes;
 use coppice_messages::{
-    Commit, Digest, Header,
+    Commit, Digest, Entry, Event, Header,
     commit::DecodeError,
+    event::run,
     ids::{EffectKey, RunId, TenantId},
 };
 use fjall::{OwnedWriteBatch as WriteBatch, PersistMode};
@@ -19,7 +20,7 @@ use super::{
 };
 use crate::{
     admission::{self, Head, Outcome, Reason, Stored, View},
-    limits::HEADS_CACHED_MAX,
+    limits::{DELEGATIONS_CACHED_MAX, HEADS_CACHED_MAX},
     log::{
         Quarantined, ReadError, Row, StreamPosition, Tables, commits, messages, meta, positions,
         quarantine, rows,
@@ -28,6 +29,7 @@ use crate::{
     open_effects::{self, Held},
     publisher::{Publisher, Verdict, refill::Refill},
     ranges::Ranges,
+    recent_ends::RecentEnd,
     subjects::{self, Lane},
     wire::{self, Chunk, DigestOfParts},
 };
@@ -40,6 +42,8 @@ pub(super) struct Heads {
     cached: HashMap<RunKey, Head>,
     /// What the batch under way adds to each chain; readers of the log do not see it yet.
     pending: HashMap<RunKey, Vec<Stored>>,
+    /// Of some runs the commit that was cited last: many children cite one delegation.
+    cited: HashMap<RunKey, Stored>,
     ended: Vec<RunKey>,
 }
 
@@ -48,7 +52,11 @@ impl Heads {
     pub fn settle(&mut self) {
         self.pending.clear();
         for ended in mem::take(&mut self.ended) {
+            self.cited.remove(&ended);
             self.cached.remove(&ended);
+        }
+        if self.cited.len() > DELEGATIONS_CACHED_MAX {
+            self.cited.clear();
         }
         if self.cached.len() > HEADS_CACHED_MAX {
             self.cached.clear();
@@ -82,12 +90,20 @@ impl View for LogView<'_> {
         run: &RunId,
         seq: u64,
     ) -> Result<Option<Stored>, ReadError> {
-        let pending = self.heads.pending.get(&(tenant.clone(), run.clone()));
+        let key = (tenant.clone(), run.clone());
+        let pending = self.heads.pending.get(&key);
         if let Some(found) = pending.and_then(|p| p.iter().find(|s| s.holds(seq))) {
             return Ok(Some(found.clone()));
         }
+        if let Some(cited) = self.heads.cited.get(&key).filter(|s| s.holds(seq)) {
+            return Ok(Some(cited.clone()));
+        }
         let stored = commits::stored(&self.tables.commits, tenant, run, seq)?;
-        Ok(stored.filter(|s| s.holds(seq)))
+        let stored = stored.filter(|s| s.holds(seq));
+        if let Some(stored) = &stored {
+            self.heads.cited.insert(key, stored.clone());
+        }
+        Ok(stored)
     }
 }
 
@@ -96,7 +112,8 @@ pub(super) struct Done {
     pub write: WriteBatch,
     pub admitted: Vec<Admitted>,
     pub verdicts: Vec<(Digest, Verdict)>,
-    pub effects: Vec<(u64, Commit)>,
+    pub effects: Vec<(u64, Arc<Commit>)>,
+    pub ends: Vec<RecentEnd>,
     /// Intents under a key that another run holds.
     pub held: Vec<Held>,
     pub blobs: Vec<(TenantId, Digest)>,
@@ -147,6 +164,7 @@ impl<'a> Batch<'a> {
                 admitted: Vec::new(),
                 verdicts: Vec::new(),
                 effects: Vec::new(),
+                ends: Vec::new(),
                 held: Vec::new(),
                 blobs: Vec::new(),
                 chunks: false,
@@ -260,8 +278,8 @@ impl<'a> Batch<'a> {
     ) -> Result<(), Halt> {
         let hash = Digest::of(&bytes);
         self.message.parts.commit(&hash);
-        let header = match Header::decode(&bytes) {
-            Ok(header) => header,
+        let (header, commit) = match read(&bytes) {
+            Ok(read) => read,
             Err(DecodeError::NewerFormat { found }) => return Err(Halt::NewerCommit(found)),
             Err(DecodeError::Malformed { .. } | DecodeError::TrailingBytes { .. }) => {
                 self.tell(hash, Verdict::Refused(Reason::Malformed));
@@ -271,7 +289,7 @@ impl<'a> Batch<'a> {
         let follows = self.follows(&header)?;
         match admission::admit(&mut self.view, tenant, &bytes, hash, &header)? {
             Outcome::Admitted(head) => {
-                let pos = self.admit(header, head, bytes)?;
+                let pos = self.admit(header, commit, head, &bytes)?;
                 self.carried(arrival, pos, &follows);
                 Ok(())
             }
@@ -306,7 +324,13 @@ impl<'a> Batch<'a> {
         self.done.verdicts.push((hash, verdict));
     }
 
-    fn admit(&mut self, header: Header, mut head: Head, bytes: Bytes) -> Result<u64, Halt> {
+    fn admit(
+        &mut self,
+        header: Header,
+        commit: Option<Arc<Commit>>,
+        mut head: Head,
+        bytes: &[u8],
+    ) -> Result<u64, Halt> {
         let tables = self.view.tables;
         self.done.progress.pos += 1;
         let pos = self.done.progress.pos;
@@ -317,16 +341,22 @@ impl<'a> Batch<'a> {
         total.sum = mark::plus(&total.sum, &hash);
         let write = &mut self.done.write;
         let place = (&header.tenant, &header.run, header.seq);
-        let commit_key = commits::put(write, &tables.commits, place, (pos, &hash), &bytes)?;
+        let commit_key = commits::put(write, &tables.commits, place, (pos, &hash), bytes)?;
         positions::put(write, &tables.positions, pos, commit_key);
-        self.follow_from(&header, pos, &bytes)?;
+        match &commit {
+            Some(commit) => self.follow_from(commit, pos, hash)?,
+            // Its kinds are right and it extends its chain; that its body cannot be read is for whoever folds the chain to say.
+            None => {
+                tracing::warn!(tenant = %header.tenant, run = %header.run, pos, "a recorded commit cannot be decoded")
+            }
+        }
         let key = (header.tenant, header.run);
-        let kinds: Vec<String> = header.events.into_iter().map(|e| e.kind).collect();
+        let kinds: Vec<_> = header.events.into_iter().map(|e| e.kind).collect();
         self.done.admitted.push(Admitted {
             pos,
             hash,
             events: kinds.len(),
-            bytes,
+            commit,
         });
         let stored = Stored {
             pos,
@@ -345,33 +375,25 @@ impl<'a> Batch<'a> {
         Ok(pos)
     }
 
-    /// Row and open effects: the only things for which a body is decoded, and only when the kinds say so.
-    fn follow_from(&mut self, header: &Header, pos: u64, bytes: &[u8]) -> Result<(), Halt> {
-        let kinds = || header.events.iter().map(|e| e.kind.as_str());
-        let opens = kinds().any(|k| k == "run.opened");
-        let ends = kinds().any(|k| k == "run.ended");
-        let effects = open_effects::concerns(kinds());
-        if !(opens || ends || effects) {
-            return Ok(());
-        }
-        let commit = match Commit::decode(bytes) {
-            Ok(commit) => commit,
-            Err(error) => {
-                // Its kinds are right and it extends its chain; that its body cannot be read is for whoever folds the chain to say.
-                tracing::warn!(%error, tenant = %header.tenant, run = %header.run, pos, "a recorded commit cannot be decoded");
-                return Ok(());
-            }
+    /// Row, open effects and recent ends.
+    fn follow_from(&mut self, commit: &Arc<Commit>, pos: u64, hash: Digest) -> Result<(), Halt> {
+        let has = |is: fn(&run::Event) -> bool| {
+            let runs = |entry: &Entry| matches!(&entry.event, Event::Run(event) if is(event));
+            commit.events.iter().any(runs)
         };
-        if opens || ends {
-            self.update_row(&commit)?;
+        let ends = has(|event| matches!(event, run::Event::Ended(_)));
+        if ends || has(|event| matches!(event, run::Event::Opened(_) | run::Event::Late(_))) {
+            self.update_row(commit)?;
         }
         if ends {
-            let key = (header.tenant.clone(), header.run.clone());
+            let key = (commit.tenant.clone(), commit.run.clone());
             self.view.heads.ended.push(key);
+            let commit = commit.clone();
+            self.done.ends.push(RecentEnd { commit, hash });
         }
-        if effects {
-            self.hold_keys(&commit)?;
-            self.done.effects.push((pos, commit));
+        if open_effects::concerns(commit) {
+            self.hold_keys(commit)?;
+            self.done.effects.push((pos, commit.clone()));
         }
         Ok(())
     }
@@ -424,5 +446,14 @@ impl<'a> Batch<'a> {
         self.done.progress.stream = position.seq;
         self.done.progress.batches += 1;
         Ok(self.done)
+    }
+}
+
+/// Reads a commit whole, once for everybody. One whose body cannot be read is still admitted by its header.
+fn read(bytes: &[u8]) -> Result<(Header, Option<Arc<Commit>>), DecodeError> {
+    match Commit::decode(bytes) {
+        Ok(commit) => Ok((Header::of(&commit), Some(Arc::new(commit)))),
+        Err(DecodeError::Malformed { .. }) => Ok((Header::decode(bytes)?, None)),
+        Err(error) => Err(error),
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{
     atomic::{AtomicU64, AtomicUsize, Ordering},
 };
 
-use async_nats::{Client, HeaderMap, HeaderValue};
+use async_nats::{Client, HeaderMap, HeaderName, HeaderValue};
 use coppice_messages::{
     Cause, Commit, Digest, Event, Timestamp,
     ids::{RunId, TenantId, TreeId},
@@ -16,6 +16,13 @@ use tokio::sync::mpsc;
 
 use super::Admitted;
 use crate::{bus, limits::FEED_EVENTS_MAX, subjects::Realm};
+
+const POS: HeaderName = HeaderName::from_static("Coppice-Pos");
+const SEQ: HeaderName = HeaderName::from_static("Coppice-Seq");
+const AT: HeaderName = HeaderName::from_static("Coppice-At");
+const TRACE: HeaderName = HeaderName::from_static("traceparent");
+/// Room for an event as most are; a larger one asks for more.
+const EVENT_BYTES: usize = 1_024;
 
 /// One recorded event as the feed and `tail` show it (`spec/events.md`, Subjects).
 #[derive(Debug, Serialize)]
@@ -161,22 +168,27 @@ impl Publish {
     }
 
     async fn commit(&self, admitted: &Admitted) {
-        let commit = match Commit::decode(&admitted.bytes) {
-            Ok(commit) => commit,
-            Err(error) => {
-                tracing::warn!(%error, pos = admitted.pos, "a recorded commit cannot be shown on the feed");
-                self.dropped.add(admitted.events);
-                return;
-            }
+        let Some(commit) = &admitted.commit else {
+            tracing::warn!(
+                pos = admitted.pos,
+                "a recorded commit cannot be shown on the feed"
+            );
+            self.dropped.add(admitted.events);
+            return;
         };
-        for event in FeedEvent::of_commit(admitted.pos, admitted.hash, &commit) {
-            let subject = self
-                .realm
-                .event(event.tenant, event.tree, event.run, event.kind);
-            let sent = match serde_json::to_vec(&event) {
-                Ok(body) => self
+        let subjects = self
+            .realm
+            .events_of_run(&commit.tenant, &commit.tree, &commit.run);
+        let headers = headers(admitted.pos, commit);
+        for event in FeedEvent::of_commit(admitted.pos, admitted.hash, commit) {
+            let subject = [&subjects, event.kind].concat();
+            let mut headers = headers.clone();
+            headers.insert(SEQ, HeaderValue::from(event.seq));
+            let mut body = Vec::with_capacity(EVENT_BYTES);
+            let sent = match serde_json::to_writer(&mut body, &event) {
+                Ok(()) => self
                     .client
-                    .publish_with_headers(subject, headers(&event, &commit.trace), body.into())
+                    .publish_with_headers(subject, headers, body.into())
                     .await
                     .map_err(|e| e.to_string()),
                 Err(error) => Err(error.to_string()),
@@ -189,22 +201,21 @@ impl Publish {
     }
 }
 
-fn headers(event: &FeedEvent<'_>, trace: &str) -> HeaderMap {
+/// What is the same for all events of a commit.
+fn headers(pos: u64, commit: &Commit) -> HeaderMap {
     let mut headers = HeaderMap::new();
-    headers.insert("Coppice-Pos", HeaderValue::from(event.pos));
-    headers.insert("Coppice-Seq", HeaderValue::from(event.seq));
-    headers.insert("Coppice-At", event.at.to_string());
+    headers.insert(POS, HeaderValue::from(pos));
+    headers.insert(AT, commit.at.to_string());
     // A trace comes from whoever published the commit; a line break in it would end the header.
+    let trace = commit.trace.as_str();
     if trace.bytes().all(|b| b.is_ascii_graphic()) && !trace.is_empty() {
-        headers.insert("traceparent", trace);
+        headers.insert(TRACE, trace);
     }
     headers
 }
 
 #[cfg(test)]
 mod tests {
-    use bytes::Bytes;
-
     use super::*;
 
     fn commits(count: usize, events: usize) -> Vec<Admitted> {
@@ -212,7 +223,7 @@ mod tests {
             pos,
             hash: Digest::ZERO,
             events,
-            bytes: Bytes::new(),
+            commit: None,
         };
         (1..=count as u64).map(commit).collect()
     }

@@ -24,10 +24,9 @@ use crate::{
     },
     mark,
     nats_server::{ManagedServer, Role, RoleCredentials, ServerError},
-    open_effects::OpenEffects,
     publisher::Publisher,
     recorder::{
-        Audience, Fed, Progress, Recorder,
+        Audience, Fed, Indexes, Progress, Recorder,
         feed::{Dropped, Feed},
         reader::{Reader, Recording},
     },
@@ -181,7 +180,7 @@ pub(super) async fn open(options: Options) -> Result<Store, OpenError> {
         bus,
         service,
         publisher,
-        open_effects,
+        indexes,
         dropped,
         progress,
         storage,
@@ -192,7 +191,7 @@ pub(super) async fn open(options: Options) -> Result<Store, OpenError> {
         inner: Arc::new(Inner {
             publisher,
             reader: parts.log.reader(),
-            open_effects,
+            indexes,
             system: SystemChains::default(),
             dropped,
             progress,
@@ -227,7 +226,7 @@ struct Started {
     bus: Bus,
     service: Client,
     publisher: Publisher,
-    open_effects: OpenEffects,
+    indexes: Indexes,
     dropped: Dropped,
     progress: watch::Receiver<Progress>,
     target: watch::Receiver<Option<u64>>,
@@ -334,7 +333,7 @@ async fn start(
     // A log that is read again from the stream has not what the stream has.
     let follower = follower(&reader, server.is_some() && healing.is_none())?;
     let (fatal, publisher) = (FatalCell::new(), Publisher::new());
-    let open_effects = OpenEffects::default();
+    let indexes = Indexes::default();
     let (progress_in, progress) = watch::channel(Progress::default());
     let health = Health {
         log: LogDisk::of(&log),
@@ -345,7 +344,7 @@ async fn start(
     };
     let audience = Audience {
         publisher: publisher.clone(),
-        open_effects: open_effects.clone(),
+        indexes: indexes.clone(),
         feed,
         hooks: Arc::clone(&options.hooks),
         progress: progress_in,
@@ -391,7 +390,7 @@ async fn start(
         bus,
         service,
         publisher,
-        open_effects,
+        indexes,
         dropped,
         progress,
         target,

@@ -96,9 +96,9 @@ impl Tool {
             version: 1,
             operation,
             effect,
-            input,
+            input: input.into(),
             annotations: [].into(),
-            output,
+            output: output.into(),
             idempotency: Idempotency::default(),
             limits: None,
         }

@@ -109,7 +109,7 @@ pub(super) fn plan(release: Digest, manifest: Manifest, parts: Parts) -> Plan {
         agents: topology.agents,
         tools: parts.tools.into_iter().map(pin).collect(),
         result_schema,
-        input_schema: topology.input,
+        input_schema: topology.input.map(Into::into),
         root: Graph {
             nodes: topology.nodes,
         },

@@ -150,7 +150,12 @@ impl Place<'_> {
             // Which item it is depends on who makes the child.
             Source::Item if self.whose == Whose::Child => None,
             Source::Check => match self.check {
-                Some(tool) => known(self.parts.tools.get(tool).map(|(_, t)| &t.value.output)),
+                Some(tool) => known(
+                    self.parts
+                        .tools
+                        .get(tool)
+                        .map(|(_, t)| t.value.output.document()),
+                ),
                 None => return self.not_here(cited),
             },
             Source::Input | Source::Item | Source::Arguments | Source::Receipt | Source::Body => {
@@ -214,7 +219,8 @@ impl Place<'_> {
     /// Arguments that are written out have the keys that the tool takes.
     fn arguments(&mut self, path: &[&str], tool: &ToolName, arguments: &Template) {
         if let Some((_, loaded)) = self.parts.tools.get(tool) {
-            self.keys(path, tool.as_str(), &loaded.value.input, arguments);
+            let input = loaded.value.input.document();
+            self.keys(path, tool.as_str(), input, arguments);
         }
     }
 
@@ -264,7 +270,11 @@ fn beyond_value(parts: &Parts, node: &Node, pointer: &str) -> Option<(String, St
         Some(&parts.schemas.get(&agent.result_schema)?.value)
     };
     let (schema, inner, outer) = match node.kind().ok()? {
-        Kind::Call(call) => (&parts.tools.get(&call.tool)?.1.value.output, pointer, ""),
+        Kind::Call(call) => (
+            parts.tools.get(&call.tool)?.1.value.output.document(),
+            pointer,
+            "",
+        ),
         Kind::Agent(agent) => (agent_schema(&agent.agent)?, pointer, ""),
         Kind::FanOut(fan_out, _, _) => {
             if let Some(beyond) = beyond_gathered(pointer, &["results", "outcomes"]) {

@@ -61,7 +61,7 @@ fn class(loaded: &Loaded<Tool>, faults: &mut Vec<Diagnostic>) {
 }
 
 fn annotations(loaded: &Loaded<Tool>, faults: &mut Vec<Diagnostic>) {
-    let known = properties(&loaded.value.input);
+    let known = properties(loaded.value.input.document());
     for name in &loaded.value.annotations {
         if !known.contains(&name.as_str()) {
             let mut fault = crate::bundle::item(loaded, &["annotations"], name);
@@ -164,7 +164,7 @@ fn url(
     with_key: bool,
     faults: &mut Vec<Diagnostic>,
 ) {
-    let known = properties(&loaded.value.input);
+    let known = properties(loaded.value.input.document());
     let mut rest = url;
     while let Some((_, after)) = rest.split_once('{') {
         let Some((name, after)) = after.split_once('}') else {

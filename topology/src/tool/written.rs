@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use coppice_messages::{Operation, Value, ids::ToolName};
+use coppice_messages::{Operation, ids::ToolName};
 use serde::{Deserialize, Serialize};
 
-use super::{EffectClass, Http, Idempotency, InProcess, Limits, Tool, Transport};
+use super::{EffectClass, Http, Idempotency, InProcess, Limits, Schema, Tool, Transport};
 
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -16,10 +16,10 @@ pub(super) struct Written {
     version: u32,
     operation: Operation,
     effect: EffectClass,
-    input: Value,
+    input: Schema,
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     annotations: BTreeSet<String>,
-    output: Value,
+    output: Schema,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     http: Option<Http>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -18,7 +18,8 @@ async fn line(address: &str, arguments: &str) -> Result<String, String> {
             tool.input = Value::map([
                 ("type", Value::from("object")),
                 ("additionalProperties", Value::Bool(true)),
-            ]);
+            ])
+            .into();
         })
     })
     .await;

@@ -159,7 +159,7 @@ async fn an_argument_that_the_schema_does_not_name_is_refused_also_where_the_sch
     let calling = Calling::of("http://x", "create_ticket", r#"{"title":"t","owner":"me"}"#);
     let silent = calling.with(|tool| {
         let schema = br#"{"type":"object","properties":{"title":{"type":"string"}}}"#;
-        tool.input = Value::parse(schema).unwrap();
+        tool.input = Value::parse(schema).unwrap().into();
     });
     let EffectOutcome::Withdrawn { why } = silent.send().await else {
         panic!("it is withdrawn");
