@@ -184,7 +184,7 @@ impl ToolBroker {
                 };
             }
         }
-        self.look_up(&request, tool).await
+        Box::pin(self.look_up(&request, tool)).await
     }
 
     async fn dispatch(self, request: SendRequest) -> EffectOutcome {

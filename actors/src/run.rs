@@ -126,7 +126,7 @@ impl Actor for RunActor {
         _: ActorRef<Message>,
         state: &mut Incarnation,
     ) -> Result<(), ActorProcessingErr> {
-        Ok(state.begin().await?)
+        Ok(Box::pin(state.begin()).await?)
     }
 
     async fn handle(
@@ -135,7 +135,8 @@ impl Actor for RunActor {
         message: Message,
         state: &mut Incarnation,
     ) -> Result<(), ActorProcessingErr> {
-        Ok(state.take_in(message).await?)
+        // Boxed: the actor's loop moves what it polls several times, for every message.
+        Ok(Box::pin(state.take_in(message)).await?)
     }
 
     async fn handle_supervisor_evt(

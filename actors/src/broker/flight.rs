@@ -12,6 +12,7 @@ use std::{
 use coppice_kernel::command::EffectOutcome;
 use coppice_messages::ids::{EffectKey, RunId, TenantId};
 use coppice_store::clock;
+use futures::FutureExt as _;
 use tokio::sync::{Notify, watch};
 
 use crate::limits::ANSWER_KEPT;
@@ -59,6 +60,7 @@ impl Flights {
                 Err(UnderWay(flight.attempt.clone()))
             };
         }
+        let work = work.boxed();
         let (answered, outcome) = watch::channel(None);
         let flight = Arc::new(Flight {
             attempt,

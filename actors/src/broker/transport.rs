@@ -92,9 +92,9 @@ impl Transport {
         request: Request,
         moment: &Arc<Moment>,
     ) -> Result<Answer, Fault> {
-        let exchanged = MOMENT
-            .scope(moment.clone(), exchange(&self.fresh, request))
-            .await;
+        // Boxed: whoever waits for a tool is moved a few times before it begins, and most of its size would be this.
+        let exchange = Box::pin(exchange(&self.fresh, request));
+        let exchanged = MOMENT.scope(moment.clone(), exchange).await;
         exchanged.map_err(|fault| match fault {
             Fault::Lost(why) if !moment.has_passed() => Fault::NoConnection(why),
             fault => fault,
@@ -103,7 +103,7 @@ impl Transport {
 
     /// An exchange that changes nothing outside.
     pub(super) async fn read(&self, request: Request) -> Result<Answer, Fault> {
-        exchange(&self.kept, request).await
+        Box::pin(exchange(&self.kept, request)).await
     }
 }
 

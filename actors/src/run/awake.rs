@@ -357,7 +357,7 @@ impl Incarnation {
                 }
                 Output::Stop { why } => {
                     tracing::warn!(run = %self.key.1, why, "a commit was refused: folding again");
-                    return self.fold_again(why).await;
+                    return Box::pin(self.fold_again(why)).await;
                 }
             }
         }

@@ -12,6 +12,8 @@ use coppice_messages::{
     ids::NodeName,
 };
 
+use futures::FutureExt as _;
+
 use super::{Message, awake::Incarnation, children::Told, receipt, tasks::Task};
 use crate::{
     broker::{ReadRequest, SendRequest},
@@ -42,7 +44,7 @@ impl Incarnation {
     }
 
     fn task(&mut self, duty: Duty, work: impl Future<Output = Command> + Send + 'static) {
-        let work = async move { Message::Told(work.await) };
+        let work = work.map(Message::Told);
         let task = Task::spawn(self.myself.clone(), duty.clone(), work);
         self.tasks.put(duty, task);
     }

@@ -14,7 +14,9 @@ use crate::{
 impl Incarnation {
     /// Stores what the commit cites, then hands it to the publisher. The verdict comes back as a message.
     pub(super) async fn publish(&mut self, prepared: Prepared) {
-        self.strike(When::Before, &prepared.commit).await;
+        if self.services.faults.is_some() {
+            Box::pin(self.strike(When::Before, &prepared.commit)).await;
+        }
         let Prepared {
             commit,
             bytes,
@@ -48,7 +50,7 @@ impl Incarnation {
     /// The commit under way is recorded; nothing that follows from it is carried out yet.
     pub(super) async fn strike_after(&mut self) {
         if let Some(commit) = self.under_way.take() {
-            self.strike(When::After, &commit).await;
+            Box::pin(self.strike(When::After, &commit)).await;
         }
     }
 

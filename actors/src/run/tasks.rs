@@ -25,8 +25,10 @@ impl Task {
         duty: Duty,
         work: impl Future<Output = Message> + Send + 'static,
     ) -> Self {
+        // Boxed here, so that spawning does not move all of it again and again.
+        let work = AssertUnwindSafe(work.boxed()).catch_unwind();
         let task = tokio::spawn(async move {
-            let message = match AssertUnwindSafe(work).catch_unwind().await {
+            let message = match work.await {
                 Ok(message) => message,
                 Err(panic) => Message::Broken {
                     duty,
