@@ -15,6 +15,7 @@ use coppice_store::{LogReader, ReadError, verify::VerifyStreamError};
 
 use self::copy::Copies;
 pub(crate) use self::verify::Live;
+pub use self::verify::differs;
 use crate::{
     api::{ApiError, Code},
     release::Releases,

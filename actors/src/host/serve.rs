@@ -19,10 +19,10 @@ use tokio::{sync::oneshot, task::JoinHandle};
 use super::{HostError, VERSION, callbacks::Callbacks, roots::RootsMessage, start, tell};
 use crate::{
     api::{
-        ApiError, Code, Compared, Finding, Law, Refused, StatusReport, StatusRequest, Verb,
-        VerifyReport, VerifyRequest,
+        ApiError, Code, Compared, Finding, Refused, StatusReport, StatusRequest, Verb, VerifyReport,
+        VerifyRequest,
     },
-    inspect::{Inspect, Live},
+    inspect::{Inspect, Live, differs},
     limits::{FINDINGS_MAX, LIVE_WAIT, MESSAGE_BYTES_MAX},
     run::Message,
     services::Services,
@@ -183,7 +183,7 @@ impl Api {
         })
         .await?;
         let seen = self.services.store.verify_stream().await?;
-        compare_stream(&tenant, &seen, &mut report);
+        compare_stream(&seen, &mut report);
         report.findings.truncate(FINDINGS_MAX);
         Ok(report)
     }
@@ -270,17 +270,9 @@ fn compared(equal: bool, count: u64) -> Compared {
     }
 }
 
-fn compare_stream(tenant: &TenantId, seen: &StreamVerified, report: &mut VerifyReport) {
+fn compare_stream(seen: &StreamVerified, report: &mut VerifyReport) {
     report.stream = compared(seen.faults.is_empty(), seen.commits);
-    report
-        .findings
-        .extend(seen.faults.iter().map(|fault| Finding {
-            law: Law::Stream,
-            tenant: tenant.clone(),
-            run: None,
-            pos: None,
-            what: fault.to_string(),
-        }));
+    report.findings.extend(seen.faults.iter().map(differs));
 }
 
 /// The tenant is the token before the verb; on a host's own subject it is the default one.

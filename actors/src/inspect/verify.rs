@@ -7,7 +7,7 @@ use coppice_messages::{
 };
 use coppice_store::{
     log::{Row, RowFilter},
-    verify,
+    verify::{self, StreamFault},
 };
 
 use super::{Inspect, with_causes};
@@ -189,6 +189,23 @@ impl Inspect {
             .log
             .head(tenant, run)?
             .is_some_and(|head| head.tree == *tree))
+    }
+}
+
+/// A difference between log and stream, as a finding; one with a position is about a commit that the log has.
+#[must_use]
+pub fn differs(fault: &StreamFault) -> Finding {
+    let (StreamFault::NotInLog { tenant, run, .. } | StreamFault::NotInStream { tenant, run, .. }) =
+        fault;
+    Finding {
+        law: Law::Stream,
+        tenant: tenant.clone(),
+        run: Some(run.clone()),
+        pos: match fault {
+            StreamFault::NotInLog { .. } => None,
+            StreamFault::NotInStream { pos, .. } => Some(*pos),
+        },
+        what: fault.to_string(),
     }
 }
 

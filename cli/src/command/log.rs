@@ -2,6 +2,7 @@
 
 mod archive;
 mod export;
+mod remedy;
 mod trim;
 mod verify;
 

@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use crate::support::{Place, number};
+use crate::support::{Place, number, text};
 
 /// A directory with one run in it.
 fn recorded() -> Place {
@@ -85,4 +85,47 @@ fn a_log_that_is_gone_or_older_or_does_not_open_is_named_by_whoever_reads_it_wit
     fs::rename(place.path().join("nats"), data.join("nats")).expect("moved");
     place.up_with(&["--data", "d"]).stop();
     assert!(number(&place.run(&verified).json(0), "/pos") >= after);
+}
+
+/// The files in which nats-server keeps the messages of the stream.
+fn blocks(data: &Path) -> Vec<std::path::PathBuf> {
+    let messages = data.join("nats/store/jetstream/$G/streams/COPPICE_local/msgs");
+    let entries = fs::read_dir(messages).expect("readable");
+    let all = entries.map(|entry| entry.expect("readable").path());
+    all.filter(|path| path.extension().is_some_and(|end| end == "blk"))
+        .collect()
+}
+
+#[test]
+fn a_message_that_is_gone_from_the_middle_of_the_stream_is_named_and_comes_back_as_the_help_says() {
+    let place = recorded();
+    let data = place.path().join("d");
+    let verified = ["log", "verify", "--data", "d", "--json"];
+    let whole = place.run(&verified).json(0);
+    for path in blocks(&data) {
+        let mut bytes = fs::read(&path).expect("readable");
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        fs::write(&path, bytes).expect("written");
+    }
+    let said = place.run(&verified);
+    let found = said.json(1);
+    let lacking = found["findings"].as_array().expect("a list");
+    assert!(!lacking.is_empty(), "{found}");
+    for finding in lacking {
+        assert_eq!(text(finding, "/law"), "stream", "{finding}");
+        assert!(number(finding, "/pos") > 0, "{finding}");
+    }
+    assert!(
+        said.stderr.contains("remove d/nats/store"),
+        "{}",
+        said.stderr
+    );
+    fs::remove_dir_all(data.join("nats/store")).expect("removed");
+    place.up_with(&["--data", "d"]).stop();
+    let again = place.run(&verified).json(0);
+    // What the host said about itself came after all that there was.
+    let commits = number(&whole, "/commits");
+    assert!(number(&again, "/stream/equal") > commits, "{again}");
+    assert_eq!(again["findings"], whole["findings"]);
 }

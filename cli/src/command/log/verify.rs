@@ -1,13 +1,16 @@
 //! `coppice log verify`: chains intact; log, stream and live state agree. Without a living host the stream is read by starting
 //! nats-server on its store; no actor is started, nothing is appended.
 
+use std::path::Path;
+
 use coppice_actors::{
-    api::{Compared, Finding, Law, VerifyReport, VerifyRequest},
-    inspect::Inspect,
+    api::{Compared, VerifyReport, VerifyRequest},
+    inspect::{Inspect, differs},
 };
 use coppice_messages::ids::{InvalidId, TenantId};
-use coppice_store::{BusOptions, GuardCommand, Options, Store};
+use coppice_store::{BusOptions, GuardCommand, Options, Store, verify::VerifyStreamError};
 
+use super::remedy::{self, remedy};
 use crate::{
     args::Common,
     command::look::{findings, none},
@@ -38,12 +41,16 @@ pub(super) async fn verify(common: &Common) -> Result<(), Failure> {
         findings(&report.findings)?;
         out::text(&said(&report))?;
     }
+    if let Some(remedy) = remedy(&report.findings, &data) {
+        // Also beside JSON: it is for whoever mends, and no finding.
+        eprintln!("help: {remedy}");
+    }
     none(&report.findings)
 }
 
 /// Opens the store, which starts the private nats-server on its own store, and holds the log against the stream.
 async fn with_stream(
-    data: &std::path::Path,
+    data: &Path,
     tenant: &TenantId,
     request: &VerifyRequest,
 ) -> Result<VerifyReport, Failure> {
@@ -60,21 +67,22 @@ async fn with_stream(
     let seen = store.verify_stream().await;
     store.close().await;
     let mut report = report.map_err(|error| refused(&error))?;
-    let seen = seen.map_err(|error| Failure::Environment(Problem::of(&error)))?;
+    let seen = seen.map_err(|error| {
+        let problem = Problem::of(&error);
+        Failure::Environment(match error {
+            VerifyStreamError::Log(_) => problem.help(remedy::log(data)),
+            VerifyStreamError::Stream { .. } => problem.help(format!(
+                "verify once more; should it stay so: {}",
+                remedy::stream(data)
+            )),
+        })
+    })?;
     report.stream = if seen.faults.is_empty() {
         Compared::Equal(seen.commits)
     } else {
         Compared::Different
     };
-    report
-        .findings
-        .extend(seen.faults.iter().map(|fault| Finding {
-            law: Law::Stream,
-            tenant: tenant.clone(),
-            run: None,
-            pos: None,
-            what: fault.to_string(),
-        }));
+    report.findings.extend(seen.faults.iter().map(differs));
     Ok(report)
 }
 
