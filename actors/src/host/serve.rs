@@ -19,8 +19,8 @@ use tokio::{sync::oneshot, task::JoinHandle};
 use super::{HostError, VERSION, callbacks::Callbacks, roots::RootsMessage, start, tell};
 use crate::{
     api::{
-        ApiError, Code, Compared, Finding, Refused, StatusReport, StatusRequest, Verb, VerifyReport,
-        VerifyRequest,
+        ApiError, Code, Compared, Finding, Refused, StatusReport, StatusRequest, Verb,
+        VerifyReport, VerifyRequest,
     },
     inspect::{Inspect, Live, differs},
     limits::{FINDINGS_MAX, LIVE_WAIT, MESSAGE_BYTES_MAX},

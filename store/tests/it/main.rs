@@ -18,6 +18,7 @@ mod server;
 mod small_disk;
 mod space;
 mod stream;
+mod stream_file;
 mod support;
 mod trim;
 mod verify;

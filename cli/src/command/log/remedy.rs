@@ -111,9 +111,6 @@ mod tests {
     #[test]
     fn nothing_is_advised_where_no_file_is_at_fault() {
         assert_eq!(remedy(&[], Path::new("d")), None);
-        assert_eq!(
-            remedy(&[finding(Law::Fold, Some(1))], Path::new("d")),
-            None
-        );
+        assert_eq!(remedy(&[finding(Law::Fold, Some(1))], Path::new("d")), None);
     }
 }
