@@ -21,7 +21,7 @@ use crate::limits::CALLBACK_SECRET_BYTES;
 pub const SIGNATURE_HEADER: &str = "Coppice-Signature";
 
 /// Name of the file in the data directory.
-const FILE: &str = "callbacks.key";
+pub const FILE: &str = "callbacks.key";
 /// What a signature begins with.
 const SCHEME: &str = "sha256=";
 

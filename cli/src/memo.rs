@@ -9,7 +9,8 @@ use coppice_messages::ids::{TenantId, TreeId};
 use coppice_scenarios::{desk::World, runner::DESK};
 use serde::{Deserialize, Serialize};
 
-const FILE: &str = "run.json";
+/// Name of the file in the data directory.
+pub const FILE: &str = "run.json";
 
 /// What a data directory was made for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -322,9 +322,9 @@ pub fn unopened(error: &OpenLogError, data: &Path) -> Failure {
 pub fn unusable(error: &DataDirError) -> Failure {
     let problem = Problem::of(error);
     match error {
-        DataDirError::NewerFormat { .. } | DataDirError::UnknownFormat { .. } => {
-            Failure::Input(problem)
-        }
+        DataDirError::NewerFormat { .. }
+        | DataDirError::UnknownFormat { .. }
+        | DataDirError::Unfinished { .. } => Failure::Input(problem),
         _ => Failure::Environment(problem),
     }
 }

@@ -145,7 +145,9 @@ impl RunError {
             Self::Met { .. } | Self::Key(_) | Self::Release(_) => true,
             Self::Data(error) => matches!(
                 error,
-                DataDirError::NewerFormat { .. } | DataDirError::UnknownFormat { .. }
+                DataDirError::NewerFormat { .. }
+                    | DataDirError::UnknownFormat { .. }
+                    | DataDirError::Unfinished { .. }
             ),
             Self::Host(error) => error.is_bad_input(),
             Self::Client(ClientError::Refused(error)) => error.code.status() / 100 == 4,

@@ -6,6 +6,7 @@
 //!     <data>/log.mark  how far the log had come
 //!     <data>/log.set-aside-<time>/  a log that did not open or was shorter than its mark
 //!     <data>/nats/     the private nats-server: configuration, credentials, store
+//!     <data>/unfinished  it is being made, or whoever made it was killed; nobody opens it
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions, TryLockError},
@@ -17,6 +18,9 @@ use std::{
 use coppice_messages::Timestamp;
 
 use crate::limits::FORMAT;
+
+/// The file that a directory has until all that belongs into it is on the disk.
+const UNFINISHED: &str = "unfinished";
 
 /// An owned data directory; released when dropped.
 #[derive(Debug)]
@@ -63,6 +67,14 @@ pub enum DataDirError {
         /// Where it should be.
         path: PathBuf,
     },
+    /// It was never made to its end.
+    #[error(
+        "{path} is an unfinished data directory: the restore that made it is still at work, or was killed; restore once more, which removes it"
+    )]
+    Unfinished {
+        /// Where.
+        path: PathBuf,
+    },
     /// The file system refuses.
     #[error("the data directory's {path} cannot be used")]
     Io {
@@ -79,6 +91,32 @@ fn io_at(path: &Path) -> impl FnOnce(io::Error) -> DataDirError + '_ {
         path: path.to_owned(),
         source,
     }
+}
+
+fn sync(directory: &Path) -> io::Result<()> {
+    File::open(directory)?.sync_all()
+}
+
+fn check_finished(root: &Path) -> Result<(), DataDirError> {
+    if DataDir::is_unfinished(root) {
+        let path = root.to_owned();
+        return Err(DataDirError::Unfinished { path });
+    }
+    Ok(())
+}
+
+/// The marker goes last: what a removal that was cut off leaves is no data directory either.
+pub(crate) fn remove_marked(root: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(root)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            fs::remove_dir_all(entry.path())?;
+        } else if entry.file_name() != UNFINISHED {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    fs::remove_file(root.join(UNFINISHED))?;
+    fs::remove_dir(root)
 }
 
 impl DataDir {
@@ -98,6 +136,7 @@ impl DataDir {
     /// # Errors
     /// [`DataDirError`].
     pub fn take_existing(root: &Path) -> Result<Self, DataDirError> {
+        check_finished(root)?;
         if !root.join("format").exists() {
             return Err(DataDirError::Missing {
                 path: root.to_owned(),
@@ -106,7 +145,66 @@ impl DataDir {
         Self::take(root)
     }
 
+    /// Begins a directory that nobody opens before it is [finished](Self::finish), whatever happens to whoever makes it.
+    ///
+    /// # Errors
+    /// [`DataDirError`].
+    pub(crate) fn begin(root: &Path) -> Result<Self, DataDirError> {
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(root);
+        made.map_err(io_at(root))?;
+        let marker = root.join(UNFINISHED);
+        File::create(&marker)
+            .and_then(|file| file.sync_all())
+            .and_then(|()| sync(root))
+            .map_err(io_at(&marker))?;
+        let directory = Self::own(root)?;
+        directory.check_format()?;
+        Ok(directory)
+    }
+
+    /// All that belongs into it is on the disk: from now on it is a data directory.
+    ///
+    /// # Errors
+    /// [`DataDirError`].
+    pub(crate) fn finish(root: &Path) -> Result<(), DataDirError> {
+        let marker = root.join(UNFINISHED);
+        sync(root)
+            .and_then(|()| fs::remove_file(&marker))
+            .and_then(|()| sync(root))
+            .map_err(io_at(&marker))
+    }
+
+    /// Whether it was begun and not finished.
+    pub(crate) fn is_unfinished(root: &Path) -> bool {
+        root.join(UNFINISHED).exists()
+    }
+
+    /// Removes a directory that was begun and not finished, unless somebody is at work on it; and one that has nothing in it.
+    ///
+    /// # Errors
+    /// [`DataDirError`]; what is something else is left as it is.
+    pub(crate) fn discard(root: &Path) -> Result<(), DataDirError> {
+        let removed = if Self::is_unfinished(root) {
+            let _owned = Self::own(root)?;
+            remove_marked(root)
+        } else {
+            fs::remove_dir(root)
+        };
+        match removed {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(io_at(root)(error)),
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+
     fn take(root: &Path) -> Result<Self, DataDirError> {
+        check_finished(root)?;
+        let directory = Self::own(root)?;
+        directory.check_format()?;
+        Ok(directory)
+    }
+
+    /// Holds the lock, whatever the directory is.
+    fn own(root: &Path) -> Result<Self, DataDirError> {
         let path = root.join("lock");
         let mut lock = OpenOptions::new()
             .read(true)
@@ -132,12 +230,10 @@ impl DataDir {
             .and_then(|()| lock.rewind())
             .and_then(|()| writeln!(lock, "{}", std::process::id()))
             .map_err(io_at(&path))?;
-        let directory = Self {
+        Ok(Self {
             root: fs::canonicalize(root).map_err(io_at(root))?,
             _lock: lock,
-        };
-        directory.check_format()?;
-        Ok(directory)
+        })
     }
 
     fn check_format(&self) -> Result<(), DataDirError> {
@@ -147,7 +243,11 @@ impl DataDir {
             Err(e) if e.kind() == io::ErrorKind::NotFound => {
                 // As a whole or not at all: a directory whose format cannot be read is refused.
                 let fresh = self.root.join("format.new");
-                return fs::write(&fresh, format!("{FORMAT}\n"))
+                return File::create(&fresh)
+                    .and_then(|mut file| {
+                        writeln!(file, "{FORMAT}")?;
+                        file.sync_all()
+                    })
                     .and_then(|()| fs::rename(&fresh, &path))
                     .map_err(io_at(&path));
             }

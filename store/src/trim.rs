@@ -140,7 +140,7 @@ pub fn trim(
         });
     }
     let place = log.directory().log();
-    let fresh = place.with_extension("trimming");
+    let fresh = place_beside(log.directory());
     remove(&fresh)?;
     let tables = Tables::open(&fresh)?;
     let report = write(&log.reader(), tables.clone(), trees, now)?;
@@ -172,6 +172,21 @@ pub fn trim(
     said(Step::Marked)?;
     remove(&fresh)?;
     Ok(report)
+}
+
+/// Removes what a trim has left that was killed: the log that it had begun, or the one that it had replaced. Either lies beside the log, and the log
+/// is whole without it.
+///
+/// # Errors
+/// [`TrimError`].
+pub fn clear(data: &Path) -> Result<(), TrimError> {
+    let directory = DataDir::take_existing(data)?;
+    remove(&place_beside(&directory))
+}
+
+/// Where a trim has the log that is not in use.
+fn place_beside(directory: &DataDir) -> PathBuf {
+    directory.log().with_extension("trimming")
 }
 
 fn remove(path: &Path) -> Result<(), TrimError> {

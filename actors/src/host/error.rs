@@ -105,7 +105,9 @@ impl HostError {
             Self::Store(error) => matches!(
                 &**error,
                 OpenError::Log(OpenLogError::Directory(
-                    DataDirError::NewerFormat { .. } | DataDirError::UnknownFormat { .. }
+                    DataDirError::NewerFormat { .. }
+                        | DataDirError::UnknownFormat { .. }
+                        | DataDirError::Unfinished { .. }
                 ))
             ),
             Self::Id(_)

@@ -185,7 +185,8 @@ async fn a_backup_and_an_export_of_every_layout_are_read() {
         let place = tempfile::tempdir().unwrap();
         let data = place.path().join("restored");
         let bytes = fs::read(path.join(BACKUP)).unwrap();
-        let restored = archive::restore(|| Reader::open(&bytes[..]), &data, true, |_| {}).unwrap();
+        let restored =
+            archive::restore(|| Reader::open(&bytes[..]), &data, true, |_| Ok(()), |_| {}).unwrap();
         assert_eq!(restored.pos, expected.pos);
         assert_eq!(seen(&data, &expected.waits), expected, "{}", path.display());
         let bytes = fs::read(path.join(EXPORT)).unwrap();

@@ -64,7 +64,7 @@ async fn older_copy(place: &Place, lost_since: bool) -> (Started, tempfile::Temp
     host.stop().await;
     let restored = tempfile::tempdir().unwrap();
     let open = || Reader::open(&backup[..]);
-    archive::restore(open, restored.path(), lost_since, |_| {}).unwrap();
+    archive::restore(open, restored.path(), lost_since, |_| Ok(()), |_| {}).unwrap();
     (started, restored)
 }
 

@@ -1,5 +1,7 @@
 //! `coppice backup` and `coppice restore`: a copy of the whole log at one position, and a data directory made of it.
 
+mod kept;
+
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -9,6 +11,7 @@ use coppice_actors::api::CopyOf;
 use coppice_store::archive::{self, ReadArchiveError, Reader, RestoreError, WholeError};
 use serde_json::json;
 
+use self::kept::Kept;
 use crate::{
     args::{BackupArgs, Common, RestoreArgs},
     command::log::{Fresh, Progress, Source, copy},
@@ -62,6 +65,10 @@ pub async fn backup(args: &BackupArgs, common: &Common) -> Result<(), Failure> {
         let help = "no backup is kept of it. coppice log verify says more, and coppice log export copies the trees that are whole";
         Failure::Environment(Problem::new(format!("{}: {message}", reach.data.display())).help(help))
     })?;
+    // Before the archive has its name: without it the directory is no backup.
+    Kept::of(&reach.data)?
+        .write(&under_way.path)
+        .map_err(unmade)?;
     file.keep()?;
     fs::rename(&under_way.path, place).map_err(unmade)?;
     under_way.kept = true;
@@ -101,9 +108,20 @@ pub fn restore(args: &RestoreArgs, common: &Common) -> Result<(), Failure> {
         ));
     }
     let source = Source::open(&file, Path::new("."))?;
+    let kept = Kept::read(&args.directory)?;
+    if kept.is_none() {
+        eprintln!(
+            "{} has no {}: callbacks get new secrets (coppice env --callbacks)",
+            args.directory.display(),
+            kept::FILE
+        );
+    }
+    let kept = kept.unwrap_or_default();
     let mut progress = Progress::new("restored");
     let seen = |bytes| progress.at(bytes);
-    let restored = archive::restore(|| source.reader(), &data, !args.nothing_done_since, seen);
+    let beside = |data: &Path| kept.put(data);
+    let once_more = !args.nothing_done_since;
+    let restored = archive::restore(|| source.reader(), &data, once_more, beside, seen);
     let restored = restored.map_err(|error| refused(&file, &error))?;
     let shown = data.display().to_string();
     let verified = &restored.verified;

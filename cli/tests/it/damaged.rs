@@ -24,7 +24,7 @@ fn refused(place: &Place, command: &[&str]) -> String {
     said.stderr
 }
 
-fn copy(from: &Path, to: &Path) {
+pub fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).expect("made");
     for entry in fs::read_dir(from).expect("readable") {
         let entry = entry.expect("readable");

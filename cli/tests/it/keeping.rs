@@ -1,6 +1,6 @@
 //! Trees and whole logs that leave a data directory and come into another, with the host alive and without.
 
-use std::{fs, process::Stdio};
+use std::{fs, os::unix::fs::PermissionsExt as _, process::Stdio};
 
 use serde_json::{Value, json};
 
@@ -256,6 +256,28 @@ fn a_log_is_backed_up_while_its_host_runs_and_goes_on_from_the_backup() {
         place.run(&["ls", "--json"]).good()
     );
     place.run(&["resume", "--data", "again"]).good();
+    let of = |data: &str, file: &str| place.path().join(data).join(file);
+    let secret = fs::read(of("again", "callbacks.key")).expect("it came along");
+    let was = fs::read(of(".coppice", "callbacks.key")).expect("there is one");
+    assert!(secret == was, "who signs callbacks signs on");
+    for file in [of("again", "callbacks.key"), of("alive", "host.files")] {
+        let mode = fs::metadata(&file).expect("there").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{}", file.display());
+    }
+    let memo = fs::read_to_string(of("again", "run.json")).expect("it came along");
+    assert!(
+        !memo.contains("desk\":{"),
+        "the desk's store is not in it: {memo}"
+    );
+    let files = fs::read(of("alive", "host.files")).expect("readable");
+    for at in (0..files.len()).step_by(files.len() / 17) {
+        let mut altered = files.clone();
+        altered[at] ^= 1;
+        fs::write(of("alive", "host.files"), altered).expect("written");
+        let refused = place.run(&["restore", "alive", "--data", "third"]);
+        assert_eq!(refused.code, 2, "byte {at}: {}", refused.stderr);
+        assert!(!place.path().join("third").exists(), "byte {at}");
+    }
 
     let archive = place.path().join("stopped/log.archive");
     let mut bytes = fs::read(&archive).expect("readable");

@@ -17,3 +17,4 @@ mod shapes;
 mod small_disk;
 mod subscriber;
 mod support;
+mod unfinished;

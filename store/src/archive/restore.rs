@@ -1,5 +1,6 @@
 //! Restoring a log from the archive of a whole one. The archive is verified before anything is written; then the log is made beside its place
-//! and verified there; only then it gets its name.
+//! and verified there; only then it gets its name. Until all of it is on the disk it is marked as unfinished, so that nobody takes what a killed
+//! restore left for a log; the next restore removes that.
 //!
 //! The stream is not restored: it is refilled from the log when a host opens it, as after any other loss.
 
@@ -14,7 +15,7 @@ use fjall::{Keyspace, PersistMode};
 
 use super::{Entry, ReadArchiveError, Reader, Record, WholeError, check, whole::named};
 use crate::{
-    data_dir::{DataDir, DataDirError},
+    data_dir::{DataDir, DataDirError, remove_marked},
     limits::BATCH_BYTES_MAX,
     log::{Log, ReadError, Tables, meta, runs},
     mark::{self, Shorter},
@@ -75,16 +76,19 @@ impl From<ReadArchiveError> for RestoreError {
     }
 }
 
-/// Removes what was begun, unless it got its name.
+/// Removes what was begun, unless it is finished.
 struct UnderWay {
-    path: PathBuf,
+    path: Option<PathBuf>,
 }
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
-        match fs::remove_dir_all(&self.path) {
+        let Some(path) = self.path.take() else {
+            return;
+        };
+        match remove_marked(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                tracing::warn!(%error, path = %self.path.display(), "what was begun is not removed");
+                tracing::warn!(%error, path = %path.display(), "what was begun is not removed");
             }
             Ok(()) | Err(_) => {}
         }
@@ -92,7 +96,8 @@ impl Drop for UnderWay {
 }
 
 /// Makes the data directory `data` from an archive of a whole log; `open` opens it from its beginning. With `lost_since` writes of the trees
-/// in it are first looked up by key: they may have been done by the log that the copy was taken from, after it was taken.
+/// in it are first looked up by key: they may have been done by the log that the copy was taken from, after it was taken. `beside` puts into the
+/// directory what belongs there besides the log.
 ///
 /// # Errors
 /// [`RestoreError`]; `data` is as it was.
@@ -100,48 +105,76 @@ pub fn restore<R: Read>(
     open: impl Fn() -> Result<Reader<R>, ReadArchiveError>,
     data: &Path,
     lost_since: bool,
+    beside: impl FnOnce(&Path) -> io::Result<()>,
     mut seen: impl FnMut(u64),
 ) -> Result<Restored, RestoreError> {
-    let io_at = |path: &Path| {
-        let path = path.to_owned();
-        move |source| RestoreError::Io { path, source }
-    };
-    let is_taken = match fs::read_dir(data) {
-        Ok(mut entries) => entries.next().is_some(),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => false,
-        Err(error) => return Err(io_at(data)(error)),
-    };
-    if is_taken {
-        return Err(RestoreError::Taken {
-            path: data.to_owned(),
-        });
+    let place = place_beside(data);
+    if DataDir::is_unfinished(data) {
+        DataDir::discard(data)?;
+    }
+    for path in [data, &place] {
+        check_free(path)?;
     }
     check(&mut open()?, &mut seen)?;
-    let mut beside: OsString = data.as_os_str().to_owned();
-    beside.push(format!(".restoring-{}", std::process::id()));
-    let under_way = UnderWay {
-        path: beside.into(),
+    DataDir::discard(&place)?;
+    let directory = DataDir::begin(&place)?;
+    let mut under_way = UnderWay {
+        path: Some(place.clone()),
     };
-    let restored = fill(&mut open()?, &under_way.path, lost_since, seen)?;
+    // The lock outlasts the renaming: nobody else begins here meanwhile.
+    let (restored, directory) = fill(&mut open()?, directory, lost_since, seen)?;
+    beside(&place).map_err(io_at(&place))?;
     if data.exists() {
         fs::remove_dir(data).map_err(io_at(data))?;
     }
-    fs::rename(&under_way.path, data).map_err(io_at(data))?;
+    fs::rename(&place, data).map_err(io_at(data))?;
+    under_way.path = Some(data.to_owned());
     let parent = data.parent().filter(|path| !path.as_os_str().is_empty());
     let parent = parent.unwrap_or(Path::new("."));
     let synced = File::open(parent).and_then(|parent| parent.sync_all());
     synced.map_err(io_at(parent))?;
+    DataDir::finish(data)?;
+    under_way.path = None;
+    drop(directory);
     Ok(restored)
 }
 
-/// The whole directory, closed again.
+fn io_at(path: &Path) -> impl FnOnce(io::Error) -> RestoreError + '_ {
+    move |source| RestoreError::Io {
+        path: path.to_owned(),
+        source,
+    }
+}
+
+/// Where the directory is made: beside its place, under a name that the next restore knows.
+fn place_beside(data: &Path) -> PathBuf {
+    // Without a slash at the end, behind which it would lie inside.
+    let mut beside: OsString = data.components().as_path().as_os_str().to_owned();
+    beside.push(".restoring");
+    beside.into()
+}
+
+/// Refuses a directory with anything in it, but for what an unfinished restore left.
+fn check_free(path: &Path) -> Result<(), RestoreError> {
+    let is_taken = match fs::read_dir(path) {
+        Ok(mut entries) => entries.next().is_some() && !DataDir::is_unfinished(path),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => false,
+        Err(error) => return Err(io_at(path)(error)),
+    };
+    if is_taken {
+        let path = path.to_owned();
+        return Err(RestoreError::Taken { path });
+    }
+    Ok(())
+}
+
+/// The whole log, closed again.
 fn fill<R: Read>(
     archive: &mut Reader<R>,
-    place: &Path,
+    directory: DataDir,
     lost_since: bool,
     mut seen: impl FnMut(u64),
-) -> Result<Restored, RestoreError> {
-    let directory = DataDir::create_or_take(place)?;
+) -> Result<(Restored, DataDir), RestoreError> {
     let tables = Tables::open(&directory.log()).map_err(RestoreError::Write)?;
     let mut write = tables.db.batch();
     let mut bytes = 0;
@@ -178,7 +211,8 @@ fn fill<R: Read>(
     mark::compare(&reader, &total)?.map_err(RestoreError::Shorter)?;
     let mark = log.directory().mark();
     mark::write(&mark, &total).map_err(|source| RestoreError::Io { path: mark, source })?;
-    Ok(Restored { pos, verified })
+    drop(reader);
+    Ok((Restored { pos, verified }, log.into_directory()))
 }
 
 fn place_of<'a>(tables: &'a Tables, name: &str) -> Option<&'a Keyspace> {

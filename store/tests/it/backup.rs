@@ -30,7 +30,7 @@ pub fn backup(log: &LogReader) -> Vec<u8> {
 }
 
 pub fn restore(backup: &[u8], data: &Path) -> Result<archive::Restored, RestoreError> {
-    archive::restore(|| Reader::open(backup), data, true, |_| {})
+    archive::restore(|| Reader::open(backup), data, true, |_| Ok(()), |_| {})
 }
 
 /// Every commit with its position.

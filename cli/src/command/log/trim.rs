@@ -56,6 +56,10 @@ pub async fn trim(args: &TrimArgs, common: &Common) -> Result<(), Failure> {
     let exported = exported(args, &data)?;
     // Whatever the stream has is in the log before anything is decided.
     through(&data).await?;
+    if !args.dry_run {
+        // What an earlier trim has left that was killed; also when nothing is to go.
+        trim::clear(&data).map_err(|error| failed(&error))?;
+    }
     let choice = choose(args, &data, &exported)?;
     let mut report = trim::Report::default();
     if !args.dry_run && !choice.go.is_empty() {
