@@ -4,8 +4,10 @@ use std::{
     fs,
     path::Path,
     process::{Child, Stdio},
-    time::{Duration, Instant},
+    time::Duration,
 };
+
+use coppice_store::clock;
 
 use crate::support::{Place, number, text};
 
@@ -17,7 +19,7 @@ fn killed_when(place: &Place, command: &[&str], so: impl Fn(&Path) -> bool) -> b
     let mut command = place.command(command);
     command.stdout(Stdio::null()).stderr(Stdio::null());
     let mut child: Child = command.spawn().expect("started");
-    let from = Instant::now();
+    let from = clock::mono();
     while !so(place.path()) {
         if child.try_wait().expect("known").is_some() {
             return false;

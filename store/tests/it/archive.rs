@@ -17,7 +17,7 @@ use coppice_store::{
 use crate::support::{Chain, admit, golden, open};
 
 /// An opening under a release.
-fn opened(release: Digest) -> Event {
+pub fn opened(release: Digest) -> Event {
     let Event::Run(run::Event::Opened(mut opened)) = golden("run.opened") else {
         panic!("the example is of another kind");
     };
@@ -71,7 +71,7 @@ pub fn export(log: &LogReader, selection: &Selection) -> Vec<u8> {
 }
 
 /// Hashes of a run's commits, in order.
-fn chain(log: &LogReader, of: &Chain) -> Vec<(u64, Digest)> {
+pub fn chain(log: &LogReader, of: &Chain) -> Vec<(u64, Digest)> {
     log.chain(&of.tenant, &of.run)
         .map(|commit| commit.expect("readable"))
         .map(|commit| (commit.seq, Digest::of(&commit.bytes)))
@@ -79,7 +79,7 @@ fn chain(log: &LogReader, of: &Chain) -> Vec<(u64, Digest)> {
 }
 
 /// Looks at an archive and imports it as the command does.
-async fn import(data: &Path, bytes: &[u8]) -> Result<archive::Plan, PlanError> {
+pub async fn import(data: &Path, bytes: &[u8]) -> Result<archive::Plan, PlanError> {
     let plan = {
         let log = Log::open(data).ok();
         let reader = log.as_ref().map(Log::reader);

@@ -13,6 +13,7 @@ mod hooks;
 mod open_effects;
 mod recording;
 mod roles;
+mod round_trip;
 mod rows;
 mod server;
 mod small_disk;
