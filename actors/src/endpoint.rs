@@ -2,19 +2,20 @@
 
 use std::{
     collections::BTreeMap,
-    fs, io,
+    fmt, fs, io,
     os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
 };
 
 use coppice_messages::{Timestamp, ids::HostId};
+use coppice_store::ServerAddress;
 use serde::{Deserialize, Serialize};
 
 /// Name of the file in the data directory.
 pub const FILE: &str = "endpoint.json";
 
 /// How one role connects.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Access {
     /// The user's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -29,11 +30,20 @@ pub struct Access {
     pub inbox_prefix: String,
 }
 
+impl fmt::Debug for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Access")
+            .field("user", &self.user)
+            .field("credentials_file", &self.credentials_file)
+            .finish_non_exhaustive()
+    }
+}
+
 /// A living host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Endpoint {
     /// The NATS server.
-    pub nats_url: String,
+    pub nats_url: ServerAddress,
     /// Where it takes what comes over HTTP, such as `http://127.0.0.1:7717`.
     pub http_url: String,
     /// The realm; all subjects begin with `coppice.v1.<realm>.`.

@@ -198,7 +198,7 @@ impl Host {
         tasks.extend(append_faults(&services));
         let endpoint = address::endpoint(&services, url, started_at, pid).await;
         endpoint.write(&options.data)?;
-        tracing::info!(host = %endpoint.host, url = endpoint.nats_url, "the host is up");
+        tracing::info!(host = %endpoint.host, url = %endpoint.nats_url, "the host is up");
         Ok(Self {
             data: options.data,
             endpoint,
@@ -381,6 +381,8 @@ async fn open(
         },
     };
     let mut store = Options::new(&options.data, host, bus);
+    // A host that was killed leaves its endpoint behind.
+    store.before = Endpoint::read(&options.data).ok().map(|before| before.host);
     store.feed = options.feed;
     store.reserve.disk_bytes = options.disk_reserve.0;
     if let Some(faults) = faults {

@@ -309,6 +309,12 @@ fn whole(log: &Log) -> Result<(), Failure> {
 pub fn unopened(error: &OpenLogError, data: &Path) -> Failure {
     match error {
         OpenLogError::Directory(error) => unusable(error),
+        OpenLogError::Missing { marked: None, .. } => {
+            let data = data.display();
+            Failure::Environment(Problem::of(error).help(format!(
+                "start one: coppice up --data {data}; why the last one did not come up stands in {data}/host.log"
+            )))
+        }
         OpenLogError::Missing { .. } | OpenLogError::Unusable { .. } => {
             Failure::Environment(Problem::of(error).help(heals(data)))
         }

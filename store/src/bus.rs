@@ -1,9 +1,13 @@
 //! The connection to NATS and the stream: made or read back, compared with what it must be.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 use async_nats::{
-    Client, ConnectOptions, Event,
+    Client, ConnectOptions, Event, ServerError,
     jetstream::{
         self, ErrorCode,
         context::{GetStreamError, GetStreamErrorKind},
@@ -15,6 +19,7 @@ use futures::StreamExt as _;
 use tokio::sync::watch;
 
 use crate::{
+    address::ServerAddress,
     clock,
     limits::{BACKOFF_FIRST, BACKOFF_LONGEST, MESSAGE_BYTES_MAX, PAYLOAD_BYTES_MIN, REQUEST_WAIT},
     store::Endpoint,
@@ -31,6 +36,55 @@ pub(crate) struct Link {
 impl Link {
     pub fn is_up(self) -> bool {
         self.up
+    }
+}
+
+/// What the server refused on each connection that stands, by the connection's name; cheap to clone. A refused publication has no other answer.
+#[derive(Clone, Default)]
+pub(crate) struct Refusals(Arc<Mutex<BTreeMap<&'static str, Refusal>>>);
+
+struct Refusal {
+    said: String,
+    times: u64,
+}
+
+impl Refusals {
+    /// What it said last, of one connection.
+    pub fn last(&self) -> Option<String> {
+        self.held()
+            .first_key_value()
+            .map(|(_, refusal)| refusal.said.clone())
+    }
+
+    /// How often something was refused on a connection, while that stands.
+    pub fn times(&self, connection: &str) -> Option<u64> {
+        self.held().get(connection).map(|refusal| refusal.times)
+    }
+
+    /// Takes it that what was sent since `times` was counted, and answered, was not refused any more.
+    pub fn settle(&self, connection: &str, times: u64) {
+        self.held()
+            .retain(|name, refusal| *name != connection || refusal.times != times);
+    }
+
+    fn note(&self, connection: &'static str, event: &Event) {
+        match event {
+            // A connection has the permissions of its time.
+            Event::Connected => {
+                self.held().remove(connection);
+            }
+            Event::ServerError(ServerError::AuthorizationViolation | ServerError::Other(_)) => {
+                let mut held = self.held();
+                let times = held.get(connection).map_or(0, |refusal| refusal.times) + 1;
+                let said = event.to_string();
+                held.insert(connection, Refusal { said, times });
+            }
+            _ => {}
+        }
+    }
+
+    fn held(&self) -> MutexGuard<'_, BTreeMap<&'static str, Refusal>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -76,7 +130,7 @@ pub enum BusError {
     #[error("cannot connect to NATS at {url}")]
     Connect {
         /// Where.
-        url: String,
+        url: ServerAddress,
         /// What the client says.
         #[source]
         source: async_nats::ConnectError,
@@ -87,7 +141,7 @@ pub enum BusError {
     )]
     SmallPayload {
         /// Where.
-        url: String,
+        url: ServerAddress,
         /// Its limit.
         found: usize,
     },
@@ -95,7 +149,7 @@ pub enum BusError {
     #[error("the stream {stream} cannot be made at {url}: is JetStream on, and is there space?")]
     CreateStream {
         /// Where.
-        url: String,
+        url: ServerAddress,
         /// Which stream.
         stream: String,
         /// What the client says.
@@ -106,7 +160,7 @@ pub enum BusError {
     #[error("the stream {stream} at {url} cannot be asked about itself")]
     GetStream {
         /// Where.
-        url: String,
+        url: ServerAddress,
         /// Which stream.
         stream: String,
         /// What the client says.
@@ -117,7 +171,7 @@ pub enum BusError {
     #[error("the stream {stream} at {url} has {setting} {found}, but coppice needs {needed}")]
     OtherStream {
         /// Where.
-        url: String,
+        url: ServerAddress,
         /// Which stream.
         stream: String,
         /// The setting that differs.
@@ -136,7 +190,7 @@ pub(crate) struct Bus {
     jetstream: jetstream::Context,
     stream: stream::Stream,
     realm: Realm,
-    url: String,
+    url: ServerAddress,
     stream_bytes_max: u64,
     link: watch::Receiver<Link>,
     message_bytes_max: usize,
@@ -145,14 +199,16 @@ pub(crate) struct Bus {
 /// Opens one connection.
 pub(crate) async fn connect(
     endpoint: &Endpoint,
-    name: &str,
+    name: &'static str,
+    refusals: &Refusals,
 ) -> Result<(Client, watch::Receiver<Link>), BusError> {
-    let url = endpoint.url.as_str();
+    let url = &endpoint.url;
     let (link, seen) = watch::channel(Link {
         connections: 0,
         up: false,
     });
     let link = Arc::new(link);
+    let refusals = refusals.clone();
     let options = ConnectOptions::new()
         .name(name)
         .custom_inbox_prefix(&endpoint.inbox_prefix)
@@ -163,6 +219,7 @@ pub(crate) async fn connect(
             clock::backoff(attempt, BACKOFF_FIRST, BACKOFF_LONGEST / 8)
         })
         .event_callback(move |event| {
+            refusals.note(name, &event);
             match &event {
                 Event::Connected => link.send_modify(|l| {
                     l.connections += 1;
@@ -195,10 +252,10 @@ pub(crate) async fn connect(
         }
     };
     let client = options
-        .connect(url)
+        .connect(url.as_str())
         .await
         .map_err(|source| BusError::Connect {
-            url: url.to_owned(),
+            url: url.clone(),
             source,
         })?;
     Ok((client, seen))
@@ -218,15 +275,19 @@ pub(crate) async fn round_trip(client: &Client) -> bool {
 
 impl Bus {
     /// Connects and makes or checks the stream.
-    pub async fn open(endpoint: &Endpoint, stream_bytes_max: u64) -> Result<Self, BusError> {
-        let (url, realm) = (endpoint.url.as_str(), endpoint.realm.clone());
-        let (client, mut link) = connect(endpoint, "coppice-host").await?;
+    pub async fn open(
+        endpoint: &Endpoint,
+        stream_bytes_max: u64,
+        refusals: &Refusals,
+    ) -> Result<Self, BusError> {
+        let (url, realm) = (&endpoint.url, endpoint.realm.clone());
+        let (client, mut link) = connect(endpoint, "coppice-host", refusals).await?;
         // The first connection is made; its event may still be on its way.
         let _ = link.wait_for(|l| l.is_up()).await;
         let found = client.server_info().max_payload;
         if found < PAYLOAD_BYTES_MIN {
             return Err(BusError::SmallPayload {
-                url: url.to_owned(),
+                url: url.clone(),
                 found,
             });
         }
@@ -238,7 +299,7 @@ impl Bus {
             jetstream,
             stream,
             realm,
-            url: url.to_owned(),
+            url: url.clone(),
             stream_bytes_max,
             link,
             message_bytes_max: (found / 2).min(MESSAGE_BYTES_MAX),
@@ -268,7 +329,7 @@ impl Bus {
 
     /// Makes the stream, or finds that somebody else just did.
     pub async fn make_stream(&self) -> Result<(), BusError> {
-        let (url, bytes) = (self.url.as_str(), self.stream_bytes_max);
+        let (url, bytes) = (&self.url, self.stream_bytes_max);
         open_stream(&self.jetstream, url, &self.realm, bytes).await?;
         Ok(())
     }
@@ -314,7 +375,7 @@ fn needed(realm: &Realm, stream_bytes_max: u64) -> stream::Config {
 
 async fn open_stream(
     jetstream: &jetstream::Context,
-    url: &str,
+    url: &ServerAddress,
     realm: &Realm,
     stream_bytes_max: u64,
 ) -> Result<stream::Stream, BusError> {
@@ -326,13 +387,13 @@ async fn open_stream(
                 .create_stream(wanted.clone())
                 .await
                 .map_err(|source| BusError::CreateStream {
-                    url: url.to_owned(),
+                    url: url.clone(),
                     stream: wanted.name.clone(),
                     source,
                 })?,
             Err(source) => {
                 return Err(BusError::GetStream {
-                    url: url.to_owned(),
+                    url: url.clone(),
                     stream: wanted.name,
                     source,
                 });
@@ -341,7 +402,7 @@ async fn open_stream(
     match difference(&found.cached_info().config, &wanted) {
         None => Ok(found),
         Some((setting, found, needed)) => Err(BusError::OtherStream {
-            url: url.to_owned(),
+            url: url.clone(),
             stream: wanted.name,
             setting,
             found,

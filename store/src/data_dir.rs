@@ -287,6 +287,15 @@ impl DataDir {
         self.root.join("log.mark")
     }
 
+    /// Whether anything shows that a store was ever open here, however little of it is left.
+    pub(crate) fn was_used(&self) -> bool {
+        let entries = fs::read_dir(&self.root).into_iter().flatten().flatten();
+        entries.map(|entry| entry.file_name()).any(|name| {
+            let name = name.to_string_lossy();
+            name == "nats" || name.starts_with("log.mark") || name.starts_with("log.set-aside")
+        })
+    }
+
     /// Where a log that cannot be used is kept.
     #[must_use]
     pub fn set_aside(&self, at: Timestamp) -> PathBuf {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use coppice_messages::ids::HostId;
 use tokio::sync::watch;
 
 use crate::{follow::Trimmed, limits::SERVER_RESTARTS_MAX};
@@ -57,6 +58,14 @@ pub enum Fatal {
         first: u64,
         /// The last.
         last: u64,
+    },
+    /// Another host took the realm.
+    #[error(
+        "the host {next} was started in this realm after this one, which ends so that one host acts: it was stopped or cut off for a while, or both were started at the same moment"
+    )]
+    OtherHost {
+        /// The other one.
+        next: HostId,
     },
     /// A part of the store ended that never should.
     #[error("the {part} of the store ended unexpectedly")]

@@ -4,6 +4,7 @@
 //! the recorder, admitted when it extends its run's hash chain in the current epoch, written to a fjall log in one batch with one fsync, and
 //! only then told to whoever waits for it and to the feed. The store decides nothing about a run.
 
+mod address;
 pub mod admission;
 pub mod archive;
 mod bus;
@@ -19,6 +20,7 @@ pub mod log;
 pub mod mark;
 pub mod nats_server;
 mod open_effects;
+mod presence;
 mod publisher;
 pub mod ranges;
 mod recent_ends;
@@ -32,6 +34,7 @@ pub mod verify;
 pub mod wire;
 
 pub use self::{
+    address::{InvalidAddress, ServerAddress},
     bus::{BusError, Credentials},
     data_dir::{DataDir, DataDirError},
     fatal::Fatal,
@@ -39,6 +42,7 @@ pub use self::{
     log::{Log, LogReader, OpenLogError, ReadError},
     nats_server::{GuardCommand, Role, ServerError, guard_main},
     open_effects::{Holder, OpenEffect},
+    presence::{PresenceError, Present},
     publisher::{BlobError, BlobWaiter, Verdict, Waiter, hold, refill},
     recent_ends::RecentEnd,
     recorder::feed::FeedEvent,

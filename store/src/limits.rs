@@ -66,6 +66,10 @@ pub const READ_EXPIRES: Duration = Duration::from_secs(30);
 pub const CONSUMER_IDLE: Duration = Duration::from_secs(30);
 /// A request to the JetStream API is answered within this time or counts as failed.
 pub const REQUEST_WAIT: Duration = Duration::from_secs(5);
+/// How long one question for another host of the realm waits for its answer.
+pub const PRESENCE_ASK: Duration = Duration::from_secs(1);
+/// For how long a host of the realm that is there and does not answer is asked; then this one does not start.
+pub const PRESENCE_WAIT: Duration = Duration::from_secs(5);
 /// Time between two beats of a host.
 pub const BEAT: Duration = Duration::from_secs(1);
 

@@ -150,7 +150,9 @@ impl Log {
         let directory = DataDir::take_existing(data)?;
         let path = directory.log();
         if !path.exists() {
-            let marked = mark::read(&directory.mark()).map_or(0, |mark| mark.pos);
+            let marked = directory
+                .was_used()
+                .then(|| mark::read(&directory.mark()).map_or(0, |mark| mark.pos));
             return Err(OpenLogError::Missing { path, marked });
         }
         match heal::usable(&path, None) {

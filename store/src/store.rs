@@ -1,6 +1,7 @@
 //! The store as a whole: options, opening, what can be asked of it, closing in order.
 
 mod beat;
+mod connect;
 mod open;
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
@@ -16,7 +17,8 @@ use tokio::sync::{Mutex, watch};
 pub use self::open::OpenError;
 use self::open::Parts;
 use crate::{
-    bus::{Bus, Credentials},
+    address::ServerAddress,
+    bus::{Bus, Credentials, Refusals},
     fatal::{Fatal, FatalCell},
     faults::{FaultHooks, NoFaults},
     limits::{BLOB_BYTES_MAX, DRAIN_WAIT, STREAM_BYTES_MAX},
@@ -43,7 +45,7 @@ pub enum BusOptions {
     /// One that runs already.
     Shared {
         /// Where.
-        url: String,
+        url: ServerAddress,
         /// The realm, which must be named.
         realm: Realm,
         /// Who connects.
@@ -60,6 +62,8 @@ pub struct Options {
     pub bus: BusOptions,
     /// This host.
     pub host: HostId,
+    /// The host that the directory had before, where it did not say that it stopped.
+    pub before: Option<HostId>,
     /// Whether recorded events are published for subscribers.
     pub feed: bool,
     /// `max_bytes` of a stream that is made.
@@ -78,6 +82,7 @@ impl Options {
             data: data.into(),
             bus,
             host,
+            before: None,
             feed: true,
             stream_bytes_max: STREAM_BYTES_MAX,
             reserve: Reserve::default(),
@@ -90,7 +95,7 @@ impl Options {
 #[derive(Debug, Clone)]
 pub struct Endpoint {
     /// Where.
-    pub url: String,
+    pub url: ServerAddress,
     /// The realm.
     pub realm: Realm,
     /// Who connects.
@@ -114,6 +119,8 @@ pub struct Status {
     pub pos: u64,
     /// The last message of the stream that is in the log.
     pub stream: u64,
+    /// What the server refused on a connection that stands, as it said it.
+    pub refused: Option<String>,
     /// Events dropped from the feed since the start.
     pub dropped: u64,
     /// Commits ever refused.
@@ -138,6 +145,7 @@ struct Inner {
     storage: watch::Receiver<Storage>,
     fatal: FatalCell,
     bus: Bus,
+    refusals: Refusals,
     service: async_nats::Client,
     endpoint: Endpoint,
     // Taken by whoever closes.
@@ -289,6 +297,7 @@ impl Store {
                 .map(|unstored| (unstored.said.clone(), unstored.elapsed())),
             pos: progress.pos,
             stream: progress.stream,
+            refused: self.inner.refusals.last(),
             dropped: self.inner.dropped.count(),
             quarantined: progress.quarantined,
             batches: progress.batches,

@@ -126,6 +126,18 @@ impl Realm {
         format!("{}.host.{host}.api.{verb}", self.prefix())
     }
 
+    /// Where the host of the realm answers who it is.
+    #[must_use]
+    pub fn present(&self) -> String {
+        format!("{}.host.present", self.prefix())
+    }
+
+    /// Where one host answers the same.
+    #[must_use]
+    pub fn host_present(&self, host: &str) -> String {
+        format!("{}.host.{host}.present", self.prefix())
+    }
+
     /// A host's beat.
     #[must_use]
     pub fn beat(&self, host: &str) -> String {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use async_nats::{Client, ConnectOptions};
 use coppice_messages::ids::{RunId, TenantId, TreeId};
-use coppice_store::{InvalidRealm, Realm};
+use coppice_store::{InvalidRealm, Realm, ServerAddress};
 use coppice_topology::tree::Frame;
 use serde::{Serialize, de::DeserializeOwned};
 use tokio::sync::Mutex;
@@ -53,7 +53,7 @@ pub enum ClientError {
     #[error("cannot connect to NATS at {url}")]
     Connect {
         /// Where.
-        url: String,
+        url: ServerAddress,
         /// What the client says.
         #[source]
         source: async_nats::ConnectError,
@@ -64,7 +64,7 @@ pub enum ClientError {
         /// Which verb.
         verb: Verb,
         /// Where.
-        url: String,
+        url: ServerAddress,
         /// What the client says.
         said: String,
     },
@@ -72,7 +72,7 @@ pub enum ClientError {
     #[error("the feed at {url} cannot be subscribed to: {said}")]
     Feed {
         /// Where.
-        url: String,
+        url: ServerAddress,
         /// What the client says.
         said: String,
     },
@@ -117,7 +117,7 @@ impl ClientError {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address {
     /// The NATS server.
-    pub url: String,
+    pub url: ServerAddress,
     /// The realm; `local` for a private server.
     pub realm: String,
     /// Who connects.
@@ -136,7 +136,7 @@ enum Source {
 struct Link {
     client: Client,
     realm: Realm,
-    url: String,
+    url: ServerAddress,
 }
 
 /// Asks a host.
@@ -451,7 +451,7 @@ async fn connect(address: &Address) -> Result<Link, ClientError> {
         let password = access.password.clone().unwrap_or_default();
         options = options.user_and_password(user.clone(), password);
     }
-    let client = options.connect(&address.url).await;
+    let client = options.connect(address.url.as_str()).await;
     let client = client.map_err(|source| ClientError::Connect {
         url: address.url.clone(),
         source,

@@ -1,15 +1,15 @@
 //! How a host is started. Plain data, so that a parent process can hand it to the host that it starts.
 
-use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf};
+use std::{collections::BTreeMap, fmt, net::SocketAddr, path::PathBuf};
 
 use coppice_messages::{Bytes, Millis};
-use coppice_store::limits::DISK_BYTES_RESERVED;
+use coppice_store::{ServerAddress, limits::DISK_BYTES_RESERVED};
 use serde::{Deserialize, Serialize};
 
 use crate::faults::Fault;
 
 /// Which NATS server.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum BusChoice {
     /// A private one below the data directory; realm `local`.
@@ -18,7 +18,7 @@ pub enum BusChoice {
     /// One that runs already, with a realm that must be named.
     Shared {
         /// Where.
-        url: String,
+        url: ServerAddress,
         /// The realm.
         realm: String,
         /// A user.
@@ -31,6 +31,22 @@ pub enum BusChoice {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         credentials_file: Option<PathBuf>,
     },
+}
+
+impl fmt::Debug for BusChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Private => f.write_str("Private"),
+            Self::Shared {
+                url, realm, user, ..
+            } => f
+                .debug_struct("Shared")
+                .field("url", url)
+                .field("realm", realm)
+                .field("user", user)
+                .finish_non_exhaustive(),
+        }
+    }
 }
 
 /// Where a host listens for what comes over HTTP.

@@ -219,6 +219,11 @@ impl Api {
         if !store.connected {
             degraded.push("the bus is not connected".to_owned());
         }
+        if let Some(said) = store.refused {
+            degraded.push(format!(
+                "the server refuses what this host sends or asks for; give its user the permission: {said}"
+            ));
+        }
         if let Storage::Low { why } = self.services.store.storage() {
             degraded.push(format!(
                 "storage_low: new trees are refused and new effects wait: {why}"

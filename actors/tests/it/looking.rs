@@ -166,7 +166,7 @@ async fn the_api_is_a_nats_service_that_says_its_verbs() {
             access.password.clone().unwrap(),
         )
         .custom_inbox_prefix(&access.inbox_prefix)
-        .connect(&endpoint.nats_url)
+        .connect(endpoint.nats_url.as_str())
         .await
         .unwrap();
     let info = nats.request("$SRV.INFO.coppice", "".into()).await.unwrap();

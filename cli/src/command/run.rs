@@ -13,7 +13,7 @@ use coppice_scenarios::{
     scenario::Scenario,
     verdict::{Report, Verdict},
 };
-use coppice_store::{BusOptions, Credentials, GuardCommand, Realm, clock};
+use coppice_store::{BusOptions, Credentials, GuardCommand, Realm, ServerAddress, clock};
 use coppice_topology::check::FileKind;
 
 pub use self::{faults::faults, print::invoked};
@@ -102,7 +102,7 @@ async fn once(
         tenant: args.tenant.clone(),
         faults: args.all_faults(),
         people: args.cancels.iter().cloned().map(Into::into).collect(),
-        bus: bus(&args.bus),
+        bus: bus(&args.bus)?,
     };
     live.say(&format!(
         "{}: {} (seed {seed})",
@@ -154,16 +154,35 @@ pub fn program() -> Result<PathBuf, Failure> {
 }
 
 /// The NATS server that was asked for.
-pub fn bus(args: &BusArgs) -> BusChoice {
-    match (&args.nats, &args.realm) {
-        (Some(url), Some(realm)) => BusChoice::Shared {
-            url: url.clone(),
-            realm: realm.clone(),
-            user: None,
-            password: None,
-            credentials_file: args.nats_creds.clone(),
-        },
-        _ => BusChoice::Private,
+pub fn bus(args: &BusArgs) -> Result<BusChoice, Failure> {
+    let (Some(url), Some(realm)) = (&args.nats, &args.realm) else {
+        return Ok(BusChoice::Private);
+    };
+    let (url, credentials) = server(url, args)?;
+    let (user, password, credentials_file) = match credentials {
+        Credentials::None => (None, None, None),
+        Credentials::Password { user, password } => (Some(user), Some(password), None),
+        Credentials::File(file) => (None, None, Some(file)),
+    };
+    Ok(BusChoice::Shared {
+        url,
+        realm: realm.clone(),
+        user,
+        password,
+        credentials_file,
+    })
+}
+
+/// Where the server is, and who connects.
+fn server(url: &str, args: &BusArgs) -> Result<(ServerAddress, Credentials), Failure> {
+    let read = ServerAddress::with_credentials(url);
+    let (url, in_url) = read.map_err(|error| Failure::Input(Problem::of(&error)))?;
+    match (&args.nats_creds, in_url) {
+        (None, credentials) => Ok((url, credentials)),
+        (Some(file), Credentials::None) => Ok((url, Credentials::File(file.clone()))),
+        (Some(_), _) => Err(Failure::input(
+            "--nats has a user and --nats-creds names one too: leave one of them out",
+        )),
     }
 }
 
@@ -172,10 +191,10 @@ pub fn bus_options(args: &BusArgs, guard: GuardCommand) -> Result<BusOptions, Fa
     let (Some(url), Some(realm)) = (&args.nats, &args.realm) else {
         return Ok(BusOptions::Private { guard });
     };
-    let credentials = args.nats_creds.clone();
+    let (url, credentials) = server(url, args)?;
     Ok(BusOptions::Shared {
-        url: url.clone(),
+        url,
         realm: Realm::shared(realm).map_err(|error| Failure::Input(Problem::of(&error)))?,
-        credentials: credentials.map_or(Credentials::None, Credentials::File),
+        credentials,
     })
 }

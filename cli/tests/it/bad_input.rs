@@ -251,6 +251,31 @@ fn a_run_that_is_not_there_and_a_host_that_is_not_up_are_said() {
 }
 
 #[test]
+fn after_a_host_that_never_came_up_every_reading_command_says_so_and_the_next_host_comes_up() {
+    let place = Place::new();
+    let server = ["--nats", "nats://127.0.0.1:1", "--realm", "test"];
+    let up = [&["up", "--data", "d"], &server[..]].concat();
+    refused(&place, &up, 3, &["cannot connect to NATS"]);
+    for command in [
+        &["status"][..],
+        &["ls"],
+        &["events"],
+        &["log", "verify"],
+        &["backup", "b"],
+    ] {
+        let command = [command, &["--data", "d"]].concat();
+        let says = [
+            "no host came up there yet",
+            "coppice up --data d",
+            "host.log",
+        ];
+        refused(&place, &command, 3, &says);
+    }
+    place.up_with(&["--data", "d"]).stop();
+    place.run(&["log", "verify", "--data", "d"]).good();
+}
+
+#[test]
 fn the_same_seed_in_the_same_directory_is_not_run_twice() {
     let place = Place::new();
     let run = ["run", "fan-out-join", "--data", "d", "--seed", "5"];

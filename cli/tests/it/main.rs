@@ -13,6 +13,8 @@ mod output;
 mod repeated;
 mod scenarios;
 mod shapes;
+mod shared;
+mod shared_bus;
 #[path = "../../../store/tests/it/small_disk.rs"]
 mod small_disk;
 mod subscriber;

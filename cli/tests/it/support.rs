@@ -87,6 +87,13 @@ impl Place {
 
     /// A host with these arguments.
     pub fn up_with(&self, arguments: &[&str]) -> Up {
+        let up = self.started(arguments);
+        assert!(up.said.contains("\"host\""), "{}", up.said);
+        up
+    }
+
+    /// The same, once it said that it is up or ended.
+    pub fn started(&self, arguments: &[&str]) -> Up {
         let mut child = self
             .command(&[&["up", "--json"], arguments].concat())
             .stdout(Stdio::piped())
@@ -97,14 +104,18 @@ impl Place {
         BufReader::new(stdout)
             .read_line(&mut line)
             .expect("it says that it is up");
-        assert!(line.contains("\"host\""), "{line}");
-        Up { child: Some(child) }
+        let said = line;
+        Up {
+            child: Some(child),
+            said,
+        }
     }
 }
 
 /// `coppice up` in a process of its own; stopped in order when it is dropped.
 pub struct Up {
     child: Option<Child>,
+    said: String,
 }
 
 impl Up {
@@ -112,6 +123,17 @@ impl Up {
     pub fn stop(mut self) {
         let code = self.interrupt();
         assert_eq!(code, Some(0));
+    }
+
+    /// What `coppice up --json` said of it.
+    pub fn host(&self) -> Value {
+        let said: Value = serde_json::from_str(&self.said).expect("JSON");
+        said["host"].clone()
+    }
+
+    /// Waits for its end by itself.
+    pub fn ended(mut self) -> Option<i32> {
+        self.child.take()?.wait().ok()?.code()
     }
 
     fn interrupt(&mut self) -> Option<i32> {

@@ -14,7 +14,9 @@ use coppice_scenarios::sim::{
     log::Log,
     stream::{Message, Stream},
 };
-use coppice_store::{BusOptions, Credentials, Lane, Options, Realm, Store, refill::Refill, wire};
+use coppice_store::{
+    BusOptions, Credentials, Lane, Options, Realm, ServerAddress, Store, refill::Refill, wire,
+};
 
 use crate::contract::{connect, free_port, run, try_duplicate};
 
@@ -191,7 +193,7 @@ fn realm() -> Realm {
 
 async fn open(data: PathBuf, port: u16) -> Store {
     let bus = BusOptions::Shared {
-        url: format!("nats://127.0.0.1:{port}"),
+        url: ServerAddress::loopback(port),
         realm: realm(),
         credentials: Credentials::None,
     };

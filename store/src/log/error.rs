@@ -21,12 +21,12 @@ pub enum OpenLogError {
         source: fjall::Error,
     },
     /// It is not there.
-    #[error("there is no log at {path}, which {}", had_come_to(*marked))]
+    #[error("there is no log at {path}, {}", had_come_to(*marked))]
     Missing {
         /// Where it should be.
         path: PathBuf,
-        /// How far it had come, as far as that is known.
-        marked: u64,
+        /// How far it had come, as far as that is known; none when nothing shows that there ever was one.
+        marked: Option<u64>,
     },
     /// It is there, and cannot be read.
     #[error("the log at {path} cannot be used")]
@@ -59,10 +59,11 @@ pub enum OpenLogError {
     },
 }
 
-fn had_come_to(marked: u64) -> String {
+fn had_come_to(marked: Option<u64>) -> String {
     match marked {
-        0 => "had nothing as far as its mark says".to_owned(),
-        marked => format!("had come to position {marked}"),
+        None => "nor any sign that there ever was one: no host came up there yet".to_owned(),
+        Some(0) => "which had nothing as far as its mark says".to_owned(),
+        Some(marked) => format!("which had come to position {marked}"),
     }
 }
 

@@ -24,6 +24,7 @@ use super::{
     find, guard,
 };
 use crate::{
+    address::ServerAddress,
     clock, closing,
     limits::{
         BACKOFF_FIRST, BACKOFF_LONGEST, DISK_BYTES_LEAST, GUARD_TICK, SERVER_PORTS_TRIED,
@@ -158,8 +159,8 @@ impl ManagedServer {
         self.restarter.clone()
     }
 
-    pub fn url(&self) -> String {
-        format!("nats://127.0.0.1:{}", self.kept.port)
+    pub fn url(&self) -> ServerAddress {
+        ServerAddress::loopback(self.kept.port)
     }
 
     pub fn credentials(&self, role: Role) -> RoleCredentials {

@@ -15,7 +15,14 @@ use serde::Serialize;
 use tokio::sync::mpsc;
 
 use super::Admitted;
-use crate::{bus, limits::FEED_EVENTS_MAX, subjects::Realm};
+use crate::{
+    bus::{self, Refusals},
+    limits::FEED_EVENTS_MAX,
+    subjects::Realm,
+};
+
+/// The name of the feed's connection.
+pub(crate) const CONNECTION: &str = "coppice-feed";
 
 const POS: HeaderName = HeaderName::from_static("Coppice-Pos");
 const SEQ: HeaderName = HeaderName::from_static("Coppice-Seq");
@@ -103,7 +110,11 @@ impl Dropped {
 
 impl Feed {
     /// Starts the feed on a connection of its own, so that it never stands before a commit.
-    pub fn start(client: Client, realm: Realm) -> (Self, tokio::task::JoinHandle<()>) {
+    pub fn start(
+        client: Client,
+        realm: Realm,
+        refusals: Refusals,
+    ) -> (Self, tokio::task::JoinHandle<()>) {
         let (queue, taken) = mpsc::unbounded_channel();
         let feed = Self {
             queue,
@@ -113,6 +124,7 @@ impl Feed {
         let publish = Publish {
             client,
             realm,
+            refusals,
             waiting: Arc::clone(&feed.waiting),
             dropped: feed.dropped.clone(),
         };
@@ -149,6 +161,7 @@ impl Feed {
 struct Publish {
     client: Client,
     realm: Realm,
+    refusals: Refusals,
     waiting: Arc<AtomicUsize>,
     dropped: Dropped,
 }
@@ -156,9 +169,16 @@ struct Publish {
 impl Publish {
     async fn run(self, mut taken: mpsc::UnboundedReceiver<Vec<Admitted>>) {
         while let Some(commits) = taken.recv().await {
+            let refused = self.refusals.times(CONNECTION);
             for commit in commits {
                 self.commit(&commit).await;
                 self.waiting.fetch_sub(commit.events, Ordering::AcqRel);
+            }
+            // A permission that was given meanwhile is not told; that nothing was refused this time tells it.
+            if let Some(times) = refused
+                && bus::round_trip(&self.client).await
+            {
+                self.refusals.settle(CONNECTION, times);
             }
         }
         // The server may be about to end: it is to have taken what was said last.

@@ -6,6 +6,7 @@ use serde::Serialize;
 use tokio::sync::watch;
 
 use crate::{
+    bus::Bus,
     clock,
     limits::BEAT,
     recorder::{Progress, feed::Dropped},
@@ -20,14 +21,23 @@ struct Beat<'a> {
 }
 
 /// Beats for ever.
-pub(super) async fn run(
+pub(super) fn run(
+    (bus, realm): (&Bus, &Realm),
+    host: &HostId,
+    (progress, dropped): (watch::Receiver<Progress>, Dropped),
+) -> impl Future<Output = ()> + Send + 'static {
+    let (client, host) = (bus.client().clone(), host.clone());
+    let subject = realm.beat(host.as_str());
+    beat(client, subject, host, progress, dropped)
+}
+
+async fn beat(
     client: Client,
-    realm: Realm,
+    subject: String,
     host: HostId,
     progress: watch::Receiver<Progress>,
     dropped: Dropped,
 ) {
-    let subject = realm.beat(host.as_str());
     loop {
         let beat = Beat {
             host: &host,

@@ -9,21 +9,22 @@ use tokio::{
     task::JoinHandle,
 };
 
-use super::{BusOptions, Endpoint, Inner, Options, Store, beat};
+use super::{BusOptions, Endpoint, Inner, Options, Store, beat, connect::connections};
 use crate::{
-    bus::{self, Bus, BusError, Credentials},
-    clock, closing,
+    bus::{Bus, BusError, Credentials, Refusals},
+    closing,
     data_dir::DataDir,
     fatal::{Fatal, FatalCell},
     follow::Follower,
     health::{Health, LogDisk, PrivateServer},
-    limits::{ARRIVALS_MAX, DRAIN_WAIT, GUARD_TICK, SERVER_START_WAIT},
+    limits::{ARRIVALS_MAX, DRAIN_WAIT},
     log::{
         Log, LogReader, OpenLogError, ReadError,
         heal::{self, Healing},
     },
     mark,
     nats_server::{ManagedServer, Role, RoleCredentials, ServerError},
+    presence::{self, PresenceError},
     publisher::Publisher,
     recorder::{
         Audience, Fed, Indexes, Progress, Recorder,
@@ -54,6 +55,9 @@ pub enum OpenError {
     /// The bus.
     #[error(transparent)]
     Bus(#[from] BusError),
+    /// Another host is in the realm.
+    #[error(transparent)]
+    Presence(#[from] PresenceError),
     /// The recorder's thread.
     #[error("the recorder's thread cannot be started")]
     Thread(#[source] io::Error),
@@ -179,6 +183,7 @@ pub(super) async fn open(options: Options) -> Result<Store, OpenError> {
         parts,
         bus,
         service,
+        refusals,
         publisher,
         indexes,
         dropped,
@@ -198,6 +203,7 @@ pub(super) async fn open(options: Options) -> Result<Store, OpenError> {
             storage,
             fatal,
             bus,
+            refusals,
             service,
             endpoint,
             parts: Mutex::new(Some(parts)),
@@ -225,6 +231,7 @@ struct Started {
     parts: Parts,
     bus: Bus,
     service: Client,
+    refusals: Refusals,
     publisher: Publisher,
     indexes: Indexes,
     dropped: Dropped,
@@ -233,50 +240,6 @@ struct Started {
     healing: Option<Healing>,
     storage: watch::Receiver<Storage>,
     fatal: FatalCell,
-}
-
-/// Connects; to a private server again and again for a while, because one that dies just then is started again.
-async fn patiently<T, F: Future<Output = Result<T, BusError>>>(
-    private: bool,
-    connect: impl Fn() -> F,
-) -> Result<T, BusError> {
-    let from = clock::mono();
-    loop {
-        // On the heap: whoever opens a store need not carry every connection under way.
-        match Box::pin(connect()).await {
-            Err(error @ (BusError::Connect { .. } | BusError::GetStream { .. }))
-                if private && from.elapsed() < SERVER_START_WAIT =>
-            {
-                tracing::warn!(%error, "nats-server is not there: trying again");
-                clock::pause(GUARD_TICK).await;
-            }
-            other => return other,
-        }
-    }
-}
-
-type FeedTask = (Feed, tokio::task::JoinHandle<()>);
-
-/// Three connections, each with a task of its own: for commits, for answers, for the feed where one is wanted.
-async fn connections(
-    options: &Options,
-    endpoint: &Endpoint,
-    service: &Endpoint,
-) -> Result<(Bus, async_nats::Client, Option<FeedTask>), OpenError> {
-    let private = matches!(options.bus, BusOptions::Private { .. });
-    let bus = patiently(private, || Bus::open(endpoint, options.stream_bytes_max)).await?;
-    let (service, _) = patiently(private, || bus::connect(service, "coppice-api")).await?;
-    Ok((bus, service, start_feed(options, endpoint).await?))
-}
-
-/// The feed with its task, where one is wanted.
-async fn start_feed(options: &Options, endpoint: &Endpoint) -> Result<Option<FeedTask>, OpenError> {
-    if !options.feed {
-        return Ok(None);
-    }
-    let private = matches!(options.bus, BusOptions::Private { .. });
-    let (client, _) = patiently(private, || bus::connect(endpoint, "coppice-feed")).await?;
-    Ok(Some(Feed::start(client, endpoint.realm.clone())))
 }
 
 /// The disks that hold the log and, of a private server, the stream.
@@ -319,13 +282,29 @@ fn follower(reader: &LogReader, alone: bool) -> Result<Follower, ReadError> {
     Ok(if alone { follower.alone() } else { follower })
 }
 
+fn health(
+    log: &Log,
+    bus: &Bus,
+    server: Option<PrivateServer>,
+    (publisher, fatal): (&Publisher, &FatalCell),
+) -> Health {
+    Health {
+        log: LogDisk::of(log),
+        publisher: publisher.clone(),
+        link: bus.link(),
+        server,
+        fatal: fatal.clone(),
+    }
+}
+
 async fn start(
     options: &Options,
     (endpoint, service): (&Endpoint, &Endpoint),
     directory: DataDir,
     server: Option<PrivateServer>,
 ) -> Result<Started, OpenError> {
-    let (bus, service, feed) = connections(options, endpoint, service).await?;
+    let refusals = Refusals::default();
+    let (bus, service, feed) = connections(options, endpoint, service, &refusals).await?;
     let (feed, feed_task) = feed.unzip();
     let dropped = feed.as_ref().map(Feed::dropped).unwrap_or_default();
     let (log, healing) = heal::open(directory)?;
@@ -335,13 +314,7 @@ async fn start(
     let (fatal, publisher) = (FatalCell::new(), Publisher::new());
     let indexes = Indexes::default();
     let (progress_in, progress) = watch::channel(Progress::default());
-    let health = Health {
-        log: LogDisk::of(&log),
-        publisher: publisher.clone(),
-        link: bus.link(),
-        server,
-        fatal: fatal.clone(),
-    };
+    let health = health(&log, &bus, server, (&publisher, &fatal));
     let audience = Audience {
         publisher: publisher.clone(),
         indexes: indexes.clone(),
@@ -353,8 +326,7 @@ async fn start(
     };
     let recorder = Recorder::new(Arc::clone(&reader.tables), audience)?;
     let (arrivals_in, recorder) = on_its_thread(recorder)?;
-    let (target_in, target) = watch::channel(None);
-    let (closing, closed) = watch::channel(false);
+    let ((target_in, target), (closing, closed)) = (watch::channel(None), watch::channel(false));
     let to = Recording {
         fed: arrivals_in,
         progress: progress.clone(),
@@ -362,17 +334,18 @@ async fn start(
     };
     let known = (log.reader(), publisher.clone());
     let reader = Reader::new(bus.clone(), follower, known, to, fatal.clone()).run();
-    let (host, realm) = (options.host.clone(), endpoint.realm.clone());
-    let client = bus.client().clone();
-    let beat = beat::run(client, realm, host, progress.clone(), dropped.clone());
+    let (realm, beaten) = (&endpoint.realm, (progress.clone(), dropped.clone()));
+    let beat = beat::run((&bus, realm), &options.host, beaten);
     let sender = publisher.clone().run(bus.clone(), log.reader());
     let (storage, room) = watch_room(options, &log, &bus, &closed);
+    let presence = presence::keep(options, (&service, realm), log.reader(), &fatal);
     let part = |name, work| closing::spawn_part(name, work, fatal.clone(), closed.clone());
     let tasks = vec![
         part("publisher", sender.boxed()),
         part("reader", reader.boxed()),
         part("beat", beat.boxed()),
         part("room", room.boxed()),
+        part("presence", presence.boxed()),
         part("health", health.watch(closed.clone()).boxed()),
     ];
     let parts = Parts {
@@ -389,6 +362,7 @@ async fn start(
         parts,
         bus,
         service,
+        refusals,
         publisher,
         indexes,
         dropped,
@@ -440,34 +414,5 @@ impl Started {
             healing.undo();
         }
         Err(OpenError::Fatal(fatal))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::atomic::{AtomicU32, Ordering};
-
-    use super::*;
-
-    #[tokio::test]
-    async fn a_private_server_that_is_away_for_a_moment_is_tried_again_and_a_shared_one_is_not() {
-        let nobody = Endpoint {
-            url: "nats://127.0.0.1:1".to_owned(),
-            realm: Realm::local(),
-            credentials: Credentials::None,
-            inbox_prefix: "_INBOX".to_owned(),
-        };
-        let tried = AtomicU32::new(0);
-        let back_at_the_third = || async {
-            if tried.fetch_add(1, Ordering::Relaxed) < 2 {
-                bus::connect(&nobody, "test").await.map(drop)
-            } else {
-                Ok(())
-            }
-        };
-        assert!(patiently(true, back_at_the_third).await.is_ok());
-        tried.store(0, Ordering::Relaxed);
-        assert!(patiently(false, back_at_the_third).await.is_err());
-        assert_eq!(tried.load(Ordering::Relaxed), 1);
     }
 }

@@ -100,7 +100,7 @@ impl Server {
     pub fn options(&self, data: &Path) -> Options {
         let mut options = options(data);
         options.bus = BusOptions::Shared {
-            url: self.url(),
+            url: self.url().parse().expect("an address"),
             realm: Realm::shared("staging").expect("a realm"),
             credentials: Credentials::None,
         };

@@ -219,7 +219,7 @@ async fn host_of(store: &Store) -> async_nats::jetstream::Context {
     let client = async_nats::ConnectOptions::new()
         .user_and_password(user, password)
         .custom_inbox_prefix(endpoint.inbox_prefix)
-        .connect(endpoint.url)
+        .connect(endpoint.url.as_str())
         .await
         .expect("it answers");
     async_nats::jetstream::new(client)

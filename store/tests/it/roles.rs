@@ -24,7 +24,7 @@ pub async fn connect(endpoint: &Endpoint) -> (Client, mpsc::UnboundedReceiver<St
             }
             async {}
         })
-        .connect(&endpoint.url)
+        .connect(endpoint.url.as_str())
         .await
         .expect("connected");
     (client, told)
@@ -186,6 +186,6 @@ async fn nobody_connects_without_a_password() {
     let data = tempfile::tempdir().expect("a directory");
     let store = open(data.path()).await;
     let url = store.endpoint(Role::Host).await.url;
-    assert!(async_nats::connect(&url).await.is_err());
+    assert!(async_nats::connect(url.as_str()).await.is_err());
     store.close().await;
 }

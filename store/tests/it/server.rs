@@ -74,7 +74,10 @@ async fn flows_again_after_a_kill(store: &Store, admitted: &watch::Sender<u64>) 
         tokio::task::yield_now().await;
     }
     let url = store.endpoint(Role::Watcher).await.url;
-    let address = url.strip_prefix("nats://").expect("a plain address");
+    let address = url
+        .as_str()
+        .strip_prefix("nats://")
+        .expect("a plain address");
     while TcpStream::connect(address).await.is_err() {
         clock::pause(Duration::from_millis(1)).await;
     }

@@ -6,8 +6,8 @@ use async_nats::jetstream::{self, stream};
 use bytes::Bytes;
 use coppice_messages::Commit;
 use coppice_store::{
-    BusError, BusOptions, Credentials, Endpoint, Fatal, OpenError, Options, Realm, Role, Store,
-    Verdict, nats_server,
+    BusError, BusOptions, Credentials, Endpoint, Fatal, OpenError, Options, Realm, Role,
+    ServerAddress, Store, Verdict, nats_server,
 };
 
 use crate::{
@@ -124,7 +124,7 @@ async fn a_server_that_takes_only_small_messages_is_refused() {
         .expect("it answers");
     let mut options = options(data.path());
     options.bus = BusOptions::Shared {
-        url,
+        url: url.parse().expect("an address"),
         realm: Realm::shared("staging").expect("a realm"),
         credentials: Credentials::None,
     };
@@ -140,7 +140,7 @@ async fn nobody_at_the_url_is_an_error_that_names_it() {
     let data = tempfile::tempdir().expect("a directory");
     let mut options = options(data.path());
     options.bus = BusOptions::Shared {
-        url: "nats://127.0.0.1:1".to_owned(),
+        url: ServerAddress::loopback(1),
         realm: Realm::shared("staging").expect("a realm"),
         credentials: Credentials::None,
     };

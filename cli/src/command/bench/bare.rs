@@ -76,7 +76,7 @@ impl Bare {
         };
         let client = options
             .custom_inbox_prefix(&endpoint.inbox_prefix)
-            .connect(&endpoint.url)
+            .connect(endpoint.url.as_str())
             .await
             .map_err(|error| fault("connecting", &error))?;
         let jetstream = jetstream::new(client.clone());

@@ -44,7 +44,7 @@ pub async fn up(args: &UpArgs, common: &Common) -> Result<(), Failure> {
     }
     let (endpoints, desk) = endpoints(&program, &data, &args.endpoints, wanted).await?;
     let mut options = HostOptions::new(&data);
-    options.bus = bus(&args.bus);
+    options.bus = bus(&args.bus)?;
     options.http = args.http.map_or(HttpChoice::Usual, HttpChoice::At);
     options.endpoints = endpoints;
     if let Some(reserve) = args.disk_reserve {

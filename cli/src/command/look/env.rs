@@ -32,7 +32,7 @@ pub async fn env(args: &EnvArgs, common: &Common) -> Result<(), Failure> {
     }
     let role = if args.operator { OPERATOR } else { WATCHER };
     let access = endpoint.roles.get(role).cloned().unwrap_or_default();
-    let url = with_user(&endpoint.nats_url, &access);
+    let url = with_user(endpoint.nats_url.as_str(), &access);
     let inbox = &access.inbox_prefix;
     if args.nats_context {
         return out::json(&json!({
