@@ -5,11 +5,11 @@
 
 mod address;
 mod callbacks;
-mod doubts;
 mod ending;
 mod error;
 mod http;
 mod options;
+mod orphans;
 mod process;
 mod roots;
 mod serve;
@@ -50,8 +50,8 @@ use crate::{
     gateway::{GatewayOptions, ModelGateway},
     host::{
         callbacks::Callbacks,
-        doubts::DoubtsMessage,
         http::HttpPort,
+        orphans::OrphansMessage,
         roots::{RootSupervisor, RootsMessage, StartRoot},
     },
     inspect::Inspect,
@@ -72,7 +72,7 @@ pub struct Host {
     endpoint: Endpoint,
     services: Arc<Services>,
     roots: ActorRef<RootsMessage>,
-    doubts: ActorRef<DoubtsMessage>,
+    orphans: ActorRef<OrphansMessage>,
     supervisors_ended: [JoinHandle<()>; 2],
     tasks: Vec<JoinHandle<()>>,
 }
@@ -151,7 +151,7 @@ impl Host {
         let (broker, gateway) = ports(&store, options.endpoints, tools, &schemas)?;
         let (timers, ticking) = Timers::start();
         let (due, whose_time_has_come) = mpsc::unbounded_channel();
-        let (in_doubt, ended_in_doubt) = mpsc::unbounded_channel();
+        let (orphans, orphaned) = mpsc::unbounded_channel();
         let services = Arc::new(Services {
             store,
             host,
@@ -165,7 +165,8 @@ impl Host {
             awake,
             blocked: crate::services::Blocked::default(),
             sleepers: Sleepers::new(options.sleep_after, due),
-            doubts: in_doubt,
+            orphans,
+            shaken: crate::services::Shaken::default(),
             stopping: std::sync::atomic::AtomicBool::new(false),
         });
         let (roots, roots_ended) =
@@ -174,7 +175,7 @@ impl Host {
         let waking = wake_all(services.clone(), roots.clone(), whose_time_has_come);
         let deciding = look_when_there_is_room(services.clone());
         resume(&services, &roots)?;
-        let doubts = doubts::start(&services, ended_in_doubt).await?;
+        let orphans = orphans::start(&services, orphaned).await?;
         let callbacks = Arc::new(Callbacks::new(services.clone(), roots.clone(), secrets));
         let api = serve::Api {
             services: services.clone(),
@@ -191,7 +192,7 @@ impl Host {
             ticking,
             tokio::spawn(waking),
             tokio::spawn(deciding),
-            doubts.hearing,
+            orphans.hearing,
             serve::start(api).await?,
             port.serve(callbacks),
         ];
@@ -204,8 +205,8 @@ impl Host {
             endpoint,
             services,
             roots,
-            doubts: doubts.supervisor,
-            supervisors_ended: [roots_ended, doubts.ended],
+            orphans: orphans.supervisor,
+            supervisors_ended: [roots_ended, orphans.ended],
             tasks,
         })
     }
@@ -226,7 +227,7 @@ impl Host {
         self.endpoint.remove(&self.data);
         self.services.stop();
         self.roots.stop(None);
-        self.doubts.stop(None);
+        self.orphans.stop(None);
         for ended in self.supervisors_ended {
             if ended.await.is_err() {
                 tracing::warn!("a supervisor of runs panicked");

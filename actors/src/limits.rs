@@ -73,12 +73,12 @@ pub const RELEASES_KEPT: usize = 256;
 pub const BLOCKED_NAMED: usize = 20;
 /// How often a run is told something before whoever asked is sent away to ask again.
 pub const TELL_TIMES: u32 = 5;
-/// Ended runs whose doubts are looked up at one time; further ones wait.
-pub const DOUBTS_AT_ONCE_MAX: usize = 10_000;
-/// Ended runs whose doubts wait to be looked up; of what goes beyond the next host takes care.
-pub const DOUBTS_WAITING_MAX: usize = 100_000;
-/// How often looking up the doubts of an ended run may crash; then it is blocked until the next host.
-pub const DOUBTS_CRASHES_MAX: u32 = 3;
+/// Runs that nobody of their tree drives any more and the host takes care of at one time; further ones wait.
+pub const ORPHANS_AT_ONCE_MAX: usize = 10_000;
+/// Such runs that wait; of what goes beyond the next host takes care.
+pub const ORPHANS_WAITING_MAX: usize = 100_000;
+/// How often the actor of such a run may die; then it is blocked until the next host.
+pub const ORPHANS_CRASHES_MAX: u32 = 3;
 /// Bytes of a signal's name and id, and of who cancels and why.
 pub const SIGNAL_TEXT_MAX: usize = 256;
 /// Bytes of what an ending host tells its parent on its standard output; the rest is not read.

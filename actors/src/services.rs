@@ -1,7 +1,7 @@
 //! What every actor of a host shares: the store, the ports, the clock's timers, who is awake, and which runs are blocked.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -27,10 +27,17 @@ use crate::{
 /// One run of one tenant.
 pub(crate) type Key = (TenantId, RunId);
 
-/// An ended run with effects in doubt.
-pub(crate) struct Doubtful {
-    pub key: Key,
-    pub tree: TreeId,
+/// What outlives a run's supervisors in its tree.
+pub(crate) enum Orphan {
+    /// An ended run with effects in doubt.
+    Doubtful {
+        /// Which run.
+        key: Key,
+        /// Its tree.
+        tree: TreeId,
+    },
+    /// The root of this tree has ended, and a run below may have been settled without its end.
+    Tree(TenantId, TreeId),
 }
 
 /// What every actor of a host shares.
@@ -48,8 +55,9 @@ pub(crate) struct Services {
     pub awake: Arc<Awake>,
     pub blocked: Blocked,
     pub sleepers: Sleepers,
-    /// Is told of runs that ended with effects in doubt.
-    pub doubts: mpsc::UnboundedSender<Doubtful>,
+    /// Is told of runs that nobody of their tree drives any more.
+    pub orphans: mpsc::UnboundedSender<Orphan>,
+    pub shaken: Shaken,
     pub stopping: AtomicBool,
 }
 
@@ -64,15 +72,19 @@ impl Services {
             .map_err(|mismatch| mismatch.to_string())
     }
 
-    /// Whoever takes in the end of a run, its parent or the supervisor of the roots, hands its doubts over: they outlive both.
-    pub fn hand_over_doubts(&self, row: &Row) {
+    /// Whoever takes in the end of a run, its parent or the supervisor of the roots, hands over what outlives both: its doubts, and of a root
+    /// what is still open below it.
+    pub fn hand_over(&self, row: &Row) {
+        // Nobody listens any more when the host stops; the next one finds the same in the log.
         if RowState::InDoubt.is_of(row) {
-            let doubtful = Doubtful {
+            let _ = self.orphans.send(Orphan::Doubtful {
                 key: (row.tenant.clone(), row.run.clone()),
                 tree: row.tree.clone(),
-            };
-            // Nobody listens any more when the host stops; the next one finds the doubts in the log.
-            let _ = self.doubts.send(doubtful);
+            });
+        }
+        if row.parent.is_none() && self.shaken.take(&row.tenant, &row.tree) {
+            let tree = Orphan::Tree(row.tenant.clone(), row.tree.clone());
+            let _ = self.orphans.send(tree);
         }
     }
 
@@ -143,6 +155,25 @@ impl Awake {
 
     pub fn count(&self) -> usize {
         self.actors().len()
+    }
+}
+
+/// Trees in which this host saw an actor die or a chain that cannot be driven: only there can a run be left open when its tree has ended.
+#[derive(Default)]
+pub(crate) struct Shaken(Mutex<BTreeSet<(TenantId, TreeId)>>);
+
+impl Shaken {
+    fn trees(&self) -> MutexGuard<'_, BTreeSet<(TenantId, TreeId)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn add(&self, tenant: &TenantId, tree: &TreeId) {
+        self.trees().insert((tenant.clone(), tree.clone()));
+    }
+
+    fn take(&self, tenant: &TenantId, tree: &TreeId) -> bool {
+        let mut trees = self.trees();
+        !trees.is_empty() && trees.remove(&(tenant.clone(), tree.clone()))
     }
 }
 

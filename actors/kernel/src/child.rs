@@ -55,8 +55,20 @@ pub struct Child {
     pub(crate) stage: Stage,
     pub(crate) restarts: u32,
     pub(crate) crashes: Vec<Timestamp>,
+    /// Of one that is given up.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) closing: Option<Closing>,
     answer: Option<Payload>,
     outcome: Option<SlotOutcome>,
+}
+
+/// The closing of a child that is given up.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Closing {
+    /// The limit that was passed.
+    why: String,
+    /// How often the actor that was to close it died.
+    pub(crate) failed: u32,
 }
 
 /// Where a child stands, as its parent sees it.
@@ -286,6 +298,9 @@ impl State {
                 self.children.crashed.insert(crashed.child.clone());
                 self.touch_child(&crashed.child, touched, |child| {
                     child.crashes.push(meta.at);
+                    if let Some(closing) = &mut child.closing {
+                        closing.failed += 1;
+                    }
                     child.stage = Stage::Crashed {
                         restart_at: crashed.restart_at,
                     };
@@ -295,15 +310,20 @@ impl State {
                 self.children.crashed.remove(&restarted.child);
                 self.touch_child(&restarted.child, touched, |child| {
                     child.restarts = restarted.nth;
-                    child.stage = Stage::Live;
+                    child.stage = match &child.closing {
+                        None => Stage::Live,
+                        Some(closing) => Stage::GivenUp {
+                            why: closing.why.clone(),
+                        },
+                    };
                 });
             }
             child::Event::GivenUp(given_up) => {
                 self.children.crashed.remove(&given_up.child);
                 self.touch_child(&given_up.child, touched, |child| {
-                    child.stage = Stage::GivenUp {
-                        why: given_up.why.clone(),
-                    };
+                    let why = given_up.why.clone();
+                    child.stage = Stage::GivenUp { why: why.clone() };
+                    child.closing.get_or_insert(Closing { why, failed: 0 });
                 });
             }
             child::Event::Returned(returned) => {
@@ -361,6 +381,7 @@ impl State {
             stage,
             restarts: 0,
             crashes: Vec::new(),
+            closing: None,
             answer: None,
             outcome: None,
         };

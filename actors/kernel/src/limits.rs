@@ -6,6 +6,8 @@ pub const SLICE_CHILDREN: u32 = 64;
 pub const SLICE_BYTES: usize = 128 * 1024;
 /// Children of one run.
 pub const CHILDREN_MAX: u32 = 10_000;
+/// Further tries to close a child that was given up, after actors that died over it; then it is settled as it stands.
+pub const CLOSINGS_MAX: u32 = 3;
 /// Events after which a commit takes no further command.
 pub const TURN_EVENTS: usize = 128;
 /// Encoded bytes after which a commit takes no further command: the longest single step is a slice of children.

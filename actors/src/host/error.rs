@@ -60,7 +60,7 @@ pub enum HostError {
         #[source]
         SystemEventError,
     ),
-    /// The supervisor of the roots, or the one of the doubts.
+    /// The supervisor of the roots, or the one of the orphans.
     #[error("the supervisor of the runs does not start")]
     Supervisor(
         #[from]

@@ -202,7 +202,7 @@ impl Roots {
         match self.services.store.log().row(&key.0, &key.1) {
             Ok(Some(row)) if row.ended.is_some() => {
                 self.driven.remove(&key);
-                self.services.hand_over_doubts(&row);
+                self.services.hand_over(&row);
             }
             Ok(_) if why == SLEEPS => {
                 self.driven.remove(&key);

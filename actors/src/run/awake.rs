@@ -227,6 +227,9 @@ impl Incarnation {
         match message {
             Message::Told(command) => {
                 self.look_up_is_over(&command);
+                if matches!(command, Command::ChildCrashed { .. }) {
+                    self.shake();
+                }
                 self.told(command).await?;
             }
             Message::Spoken { hash, verdict } => self.spoken(hash, verdict).await?,
@@ -238,6 +241,7 @@ impl Incarnation {
                 let key = (self.key.0.clone(), child.clone());
                 self.services.blocked.add(key, why);
                 if lost {
+                    self.shake();
                     let end = ChildEnd { child, end: None };
                     self.told(Command::ChildEnded(Box::new(end))).await?;
                 }
@@ -250,6 +254,12 @@ impl Incarnation {
         self.stop_when_no_doubt_is_left();
         self.sleep_if_it_only_waits();
         Ok(())
+    }
+
+    /// A child may be settled without its end: when the tree has ended it is looked whether somebody below is still open.
+    fn shake(&self) {
+        let (tenant, tree) = (&self.key.0, self.driver.state().tree());
+        self.services.shaken.add(tenant, tree);
     }
 
     /// An answer that is taken in for a doubt of an ended run is the last: what only a person can settle is not asked again by this incarnation.

@@ -355,7 +355,7 @@ fn how_it_ended(
     let Some(row) = log.row(tenant, run)?.filter(|row| row.ended.is_some()) else {
         return Ok(None);
     };
-    services.hand_over_doubts(&row);
+    services.hand_over(&row);
     end_of(log, tenant, run)
 }
 

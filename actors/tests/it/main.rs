@@ -16,6 +16,7 @@ mod golden;
 mod host;
 mod killed;
 mod looking;
+mod orphans;
 mod outside;
 mod recorder;
 mod restored;

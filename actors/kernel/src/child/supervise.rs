@@ -9,7 +9,8 @@ use coppice_topology::node::{Kind, Restart, RestartKind};
 
 use super::{Child, Children, Stage, join::BACKOFF_MAX};
 use crate::{
-    command::Refusal,
+    command::{ChildEnd, Refusal},
+    limits::CLOSINGS_MAX,
     state::{State, Turn},
 };
 
@@ -50,20 +51,14 @@ impl State {
             .children
             .get(id)
             .ok_or_else(|| Refusal::NotAChild(id.clone()))?;
+        let rule = self.restart_rule(child);
         match &child.stage {
             Stage::Live => {}
-            // Closing it crashed too: its chain will not be extended by this host, so it is settled as it stands.
-            Stage::GivenUp { .. } => {
-                return self.decide_child_ended(crate::command::ChildEnd {
-                    child: id.clone(),
-                    end: None,
-                });
-            }
+            Stage::GivenUp { .. } => return self.decide_closing_crashed(id, child, why, turn),
             Stage::Queued | Stage::Crashed { .. } | Stage::Settled => {
                 return Err(Refusal::NotAChild(id.clone()));
             }
         }
-        let rule = self.restart_rule(child);
         let crashed = |restart_at| {
             Event::Child(child::Event::Crashed(Crashed {
                 child: id.clone(),
@@ -100,6 +95,31 @@ impl State {
                 vec![crashed(Some(turn.now.plus(backoff)))]
             }
         })
+    }
+
+    /// The actor that was to close a child died. Another tries, a few times; then the child is settled as it stands, and the host closes what
+    /// is open of it once the tree has ended.
+    fn decide_closing_crashed(
+        &self,
+        id: &RunId,
+        child: &Child,
+        why: String,
+        turn: &Turn<'_>,
+    ) -> Result<Vec<Event>, Refusal> {
+        let failed = child.closing.as_ref().map_or(0, |closing| closing.failed);
+        if failed >= CLOSINGS_MAX {
+            return self.decide_child_ended(ChildEnd {
+                child: id.clone(),
+                end: None,
+            });
+        }
+        let backoff = self.restart_rule(child).backoff.0;
+        let backoff = Millis(backoff.saturating_mul(1 << failed.min(16))).min(BACKOFF_MAX);
+        Ok(vec![Event::Child(child::Event::Crashed(Crashed {
+            child: id.clone(),
+            why,
+            restart_at: Some(turn.now.plus(backoff)),
+        }))])
     }
 
     /// Children whose backoff is over.
