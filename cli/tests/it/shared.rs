@@ -77,6 +77,24 @@ fn a_killed_host_does_not_stand_in_the_way_of_its_own_restart_or_of_another_host
 }
 
 #[test]
+fn a_stopped_host_that_the_server_let_go_of_is_followed_by_another_and_ends_when_it_goes_on() {
+    let (mut bus, place) = (SharedBus::start(), Place::new());
+    let url = bus.url();
+    let one = place.up_with(&bus.options(&url, "one"));
+    let host = process(&place, "one").expect("it lives");
+    signal("STOP", host);
+    bus.restart();
+    let two = place.up_with(&bus.options(&url, "two"));
+    signal("CONT", host);
+    assert_eq!(one.ended(), Some(3));
+    assert!(process(&place, "two").is_some(), "the newer one stays");
+    two.stop();
+    for data in ["one", "two"] {
+        place.run(&["log", "verify", "--data", data]).good();
+    }
+}
+
+#[test]
 fn a_stopped_host_keeps_its_realm_and_the_message_says_what_to_do() {
     let (bus, place) = (SharedBus::start(), Place::new());
     let url = bus.url();

@@ -28,21 +28,18 @@ impl SharedBus {
         let directory = tempfile::tempdir().expect("a directory");
         let file = directory.path().join("nats.conf");
         std::fs::write(&file, config(directory.path(), port, subject)).expect("written");
-        let child = Command::new(nats_server::find().expect("nats-server"))
-            .arg("-c")
-            .arg(&file)
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("it starts");
-        let server = Self {
-            child,
+        Self {
+            child: listening(&file, port),
             port,
             directory,
-        };
-        until("the server listens", || {
-            TcpStream::connect(("127.0.0.1", port)).is_ok()
-        });
-        server
+        }
+    }
+
+    /// Kills it and starts it again: nobody is connected any more.
+    pub fn restart(&mut self) {
+        self.child.kill().expect("killed");
+        self.child.wait().expect("gone");
+        self.child = listening(&self.directory.path().join("nats.conf"), self.port);
     }
 
     /// A server whose user may say everything.
@@ -83,6 +80,19 @@ impl Drop for SharedBus {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+fn listening(config: &std::path::Path, port: u16) -> Child {
+    let child = Command::new(nats_server::find().expect("nats-server"))
+        .arg("-c")
+        .arg(config)
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("it starts");
+    until("the server listens", || {
+        TcpStream::connect(("127.0.0.1", port)).is_ok()
+    });
+    child
 }
 
 fn config(directory: &std::path::Path, port: u16, denied: &str) -> String {

@@ -10,6 +10,8 @@ mod feed;
 mod full_disk;
 mod healing;
 mod hooks;
+mod kill_cycles;
+mod load;
 mod open_effects;
 mod recording;
 mod roles;

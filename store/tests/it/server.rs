@@ -129,10 +129,9 @@ async fn nats_server_is_killed_under_load_ten_times_and_nothing_is_lost_or_doubl
     store.close().await;
     silences.sort();
     println!("{all} commits; from each return of nats-server to the next commit: {silences:?}");
-    // The client library's own way back takes 15 to 80 s. One of ten may meet a machine that is busy with something else.
-    let (most, last) = (silences[KILLS - 2], silences[KILLS - 1]);
-    assert!(most < Duration::from_secs(2), "{silences:?}");
-    assert!(last < Duration::from_secs(6), "{silences:?}");
+    // The client library's own way back takes 15 to 80 s. Measured: 40 ms, on a machine with six times the work that it can do 250 ms.
+    let longest = silences.last().copied().unwrap_or_default();
+    assert!(longest < Duration::from_secs(2), "{silences:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
