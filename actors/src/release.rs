@@ -1,12 +1,13 @@
 //! Releases: compiled once from the documents that the log pins, and kept by digest. Never from files: a resume runs what was started.
 
 use std::{
+    cell::RefCell,
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use coppice_messages::{Digest, ids::TenantId};
-use coppice_store::LogReader;
+use coppice_store::{LogReader, ReadError};
 use coppice_topology::{CompileError, Plan, compile};
 
 use crate::limits::RELEASES_KEPT;
@@ -21,13 +22,25 @@ pub struct Releases {
 
 /// Why a release cannot be had.
 #[derive(Debug, thiserror::Error)]
-#[error("the release {release} cannot be read")]
-pub struct ReleaseError {
-    /// Which.
-    pub release: Digest,
-    /// Why.
-    #[source]
-    pub source: CompileError,
+pub enum ReleaseError {
+    /// A document of it is missing, or this build refuses it.
+    #[error("the release {release} cannot be read")]
+    Refused {
+        /// Which.
+        release: Digest,
+        /// Why.
+        #[source]
+        source: CompileError,
+    },
+    /// The log does not give a document of it. Whether it is there is not known.
+    #[error("the release {release} cannot be read from the log")]
+    Log {
+        /// Which.
+        release: Digest,
+        /// What the log says.
+        #[source]
+        source: ReadError,
+    },
 }
 
 impl Releases {
@@ -56,16 +69,23 @@ impl Releases {
         if let Some(plan) = self.known(tenant, release) {
             return Ok(plan);
         }
+        let unread = RefCell::new(None);
         let document = |digest: &Digest| match log.blob(tenant, digest) {
             Ok(found) => found.map(|bytes| bytes.to_vec()),
             Err(error) => {
                 tracing::warn!(%error, %digest, "a document of a release cannot be read");
+                *unread.borrow_mut() = Some(error);
                 None
             }
         };
-        let plan = compile(release, &document)
+        let compiled = compile(release, &document);
+        // Before what the compiler says: to it a document that cannot be read is not there.
+        if let Some(source) = unread.take() {
+            return Err(ReleaseError::Log { release, source });
+        }
+        let plan = compiled
             .map(Arc::new)
-            .map_err(|source| ReleaseError { release, source })?;
+            .map_err(|source| ReleaseError::Refused { release, source })?;
         let mut plans = self.plans();
         if plans.len() >= RELEASES_KEPT {
             plans.clear();

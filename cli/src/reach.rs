@@ -273,12 +273,13 @@ pub fn refused(error: &ApiError) -> Failure {
         | Code::Unsigned
         | Code::UnknownVerb
         | Code::TooLarge => Failure::Input(problem),
-        Code::Busy
-        | Code::LogUnavailable
-        | Code::StorageLow
-        | Code::LogUnreadable
-        | Code::Blocked
-        | Code::Stopping => Failure::Environment(problem),
+        Code::LogUnreadable => {
+            let help = "coppice log verify names what of the log is damaged, and what mends it";
+            Failure::Environment(problem.help(help))
+        }
+        Code::Busy | Code::LogUnavailable | Code::StorageLow | Code::Blocked | Code::Stopping => {
+            Failure::Environment(problem)
+        }
     }
 }
 

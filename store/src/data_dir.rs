@@ -4,6 +4,7 @@
 //!     <data>/format    version of the layout
 //!     <data>/log/      the fjall log
 //!     <data>/log.mark  how far the log had come
+//!     <data>/log.suspect  a host could not read something of the log: the next one looks it through
 //!     <data>/log.set-aside-<time>/  a log that did not open or was shorter than its mark
 //!     <data>/nats/     the private nats-server: configuration, credentials, store
 //!     <data>/unfinished  it is being made, or whoever made it was killed; nobody opens it
@@ -294,6 +295,12 @@ impl DataDir {
             let name = name.to_string_lossy();
             name == "nats" || name.starts_with("log.mark") || name.starts_with("log.set-aside")
         })
+    }
+
+    /// Where it is noted that the log is to be looked through.
+    #[must_use]
+    pub fn suspect(&self) -> PathBuf {
+        self.root.join("log.suspect")
     }
 
     /// Where a log that cannot be used is kept.

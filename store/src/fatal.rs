@@ -5,7 +5,7 @@ use std::sync::Arc;
 use coppice_messages::ids::HostId;
 use tokio::sync::watch;
 
-use crate::{follow::Trimmed, limits::SERVER_RESTARTS_MAX};
+use crate::{follow::Trimmed, limits::SERVER_RESTARTS_MAX, log::ReadError};
 
 /// Why the store stopped. The host exits; what was not spoken about is known by the log at its next start.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -33,7 +33,9 @@ pub enum Fatal {
         said: String,
     },
     /// Reading the log failed.
-    #[error("the log cannot be read: {said}")]
+    #[error(
+        "something of the log cannot be read: start again, and the log is looked through and, if it is damaged, set aside and read again from the stream; what the stream does not have either is named: {said}"
+    )]
     LogRead {
         /// What the system says.
         said: String,
@@ -76,6 +78,14 @@ pub enum Fatal {
 }
 
 impl Fatal {
+    /// The log does not give what was asked of it.
+    pub(crate) fn log_read(error: &ReadError) -> Self {
+        let cause = std::error::Error::source(error).map(|cause| format!(": {cause}"));
+        Self::LogRead {
+            said: format!("{error}{}", cause.unwrap_or_default()),
+        }
+    }
+
     /// Whether space is all that is missing.
     #[must_use]
     pub fn is_disk_full(&self) -> bool {

@@ -28,6 +28,7 @@ mod recorder;
 pub mod room;
 mod store;
 mod subjects;
+mod suspect;
 mod system_chain;
 pub mod trim;
 pub mod verify;

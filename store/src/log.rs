@@ -10,12 +10,14 @@ pub(crate) mod key;
 pub(crate) mod keys;
 pub(crate) mod messages;
 pub(crate) mod meta;
+mod panicking;
 pub(crate) mod positions;
 pub(crate) mod quarantine;
 pub(crate) mod rows;
 pub(crate) mod runs;
 pub(crate) mod sleepers;
 pub(crate) mod trimmed;
+mod unread;
 mod values;
 
 use std::{
@@ -32,7 +34,7 @@ use coppice_messages::{
 };
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, KvSeparationOptions};
 
-pub(crate) use self::error::{is_disk_full, system_error};
+use self::heal::Look;
 pub use self::{
     commits::Recorded,
     error::{OpenLogError, ReadError},
@@ -43,6 +45,10 @@ pub use self::{
     sleepers::{Sleeper, SleepersError},
     trimmed::Tombstone,
     values::TenantBlobs,
+};
+pub(crate) use self::{
+    error::{is_disk_full, system_error},
+    unread::Unread,
 };
 use crate::{
     admission::{Head, Stored},
@@ -155,7 +161,7 @@ impl Log {
                 .then(|| mark::read(&directory.mark()).map_or(0, |mark| mark.pos));
             return Err(OpenLogError::Missing { path, marked });
         }
-        match heal::usable(&path, None) {
+        match heal::usable(&path, None, Look::AtEnds) {
             Ok(reader) => Ok(Self { directory, reader }),
             Err(source) => Err(OpenLogError::Unusable { path, source }),
         }
@@ -185,7 +191,7 @@ impl Log {
         let tables = Arc::new(tables);
         Self {
             directory,
-            reader: LogReader { tables },
+            reader: LogReader::of(tables),
         }
     }
 
@@ -211,6 +217,7 @@ impl Log {
 #[derive(Clone)]
 pub struct LogReader {
     pub(crate) tables: Arc<Tables>,
+    unread: Unread,
 }
 
 /// One commit in the order of the whole log.
@@ -231,13 +238,31 @@ pub struct Positioned {
 }
 
 impl LogReader {
+    pub(crate) fn of(tables: Arc<Tables>) -> Self {
+        let unread = Unread::default();
+        Self { tables, unread }
+    }
+
+    /// The same, which tells when something cannot be read.
+    pub(crate) fn telling(mut self, unread: Unread) -> Self {
+        self.unread = unread;
+        self
+    }
+
+    /// The same, which tells nobody: for whoever only looks, and names what it cannot read.
+    #[must_use]
+    pub fn untold(&self) -> Self {
+        Self::of(Arc::clone(&self.tables))
+    }
+
     /// A run's commits, in order.
     pub fn chain(
         &self,
         tenant: &TenantId,
         run: &RunId,
     ) -> impl Iterator<Item = Result<Recorded, ReadError>> + Send + 'static {
-        commits::chain(&self.tables.commits, tenant, run, 0)
+        self.unread
+            .each(commits::chain(&self.tables.commits, tenant, run, 0))
     }
 
     /// A run's commits that begin at or after event number `seq`.
@@ -247,7 +272,8 @@ impl LogReader {
         run: &RunId,
         seq: u64,
     ) -> impl Iterator<Item = Result<Recorded, ReadError>> + Send + 'static {
-        commits::chain(&self.tables.commits, tenant, run, seq)
+        self.unread
+            .each(commits::chain(&self.tables.commits, tenant, run, seq))
     }
 
     /// Every commit from a position on, in the order of the log.
@@ -256,7 +282,7 @@ impl LogReader {
         pos: u64,
     ) -> impl Iterator<Item = Result<Positioned, ReadError>> + Send + 'static {
         let table = self.tables.commits.clone();
-        positions::from(&self.tables.positions, pos).map(move |found| {
+        let all = positions::from(&self.tables.positions, pos).map(move |found| {
             let (pos, commit_key) = found?;
             let missing = || ReadError::unreadable("the commit of a position");
             let recorded = commits::at_key(&table, &commit_key)?.ok_or_else(missing)?;
@@ -269,7 +295,8 @@ impl LogReader {
                 hash: recorded.hash,
                 bytes: recorded.bytes,
             })
-        })
+        });
+        self.unread.each(all)
     }
 
     /// The commit of a run that holds event number `seq`, or the chain's last when it ends before.
@@ -282,7 +309,12 @@ impl LogReader {
         run: &RunId,
         seq: u64,
     ) -> Result<Option<Recorded>, ReadError> {
-        commits::at_or_before(&self.tables.commits, tenant, run, seq)
+        self.unread.seen(commits::at_or_before(
+            &self.tables.commits,
+            tenant,
+            run,
+            seq,
+        ))
     }
 
     /// Whether anything of a run is recorded.
@@ -290,7 +322,8 @@ impl LogReader {
     /// # Errors
     /// [`ReadError`].
     pub fn has_chain(&self, tenant: &TenantId, run: &RunId) -> Result<bool, ReadError> {
-        commits::begins(&self.tables.commits, tenant, run)
+        self.unread
+            .seen(commits::begins(&self.tables.commits, tenant, run))
     }
 
     /// The same, as admission sees it.
@@ -300,7 +333,8 @@ impl LogReader {
         run: &RunId,
         seq: u64,
     ) -> Result<Option<Stored>, ReadError> {
-        commits::stored(&self.tables.commits, tenant, run, seq)
+        self.unread
+            .seen(commits::stored(&self.tables.commits, tenant, run, seq))
     }
 
     /// The end of a run's chain.
@@ -308,7 +342,8 @@ impl LogReader {
     /// # Errors
     /// [`ReadError`].
     pub fn head(&self, tenant: &TenantId, run: &RunId) -> Result<Option<Head>, ReadError> {
-        commits::head(&self.tables.commits, tenant, run)
+        self.unread
+            .seen(commits::head(&self.tables.commits, tenant, run))
     }
 
     /// A run's row.
@@ -316,7 +351,7 @@ impl LogReader {
     /// # Errors
     /// [`ReadError`].
     pub fn row(&self, tenant: &TenantId, run: &RunId) -> Result<Option<Row>, ReadError> {
-        rows::get(&self.tables.rows, tenant, run)
+        self.unread.seen(rows::get(&self.tables.rows, tenant, run))
     }
 
     /// The rows that a filter takes, by tenant and run.
@@ -324,7 +359,7 @@ impl LogReader {
         &self,
         filter: RowFilter,
     ) -> impl Iterator<Item = Result<Row, ReadError>> + Send + 'static {
-        rows::all(&self.tables, filter)
+        self.unread.each(rows::all(&self.tables, filter))
     }
 
     /// A tenant's blob.
@@ -332,7 +367,8 @@ impl LogReader {
     /// # Errors
     /// [`ReadError`]; bytes that do not have the digest are one.
     pub fn blob(&self, tenant: &TenantId, digest: &Digest) -> Result<Option<Bytes>, ReadError> {
-        blobs::get(&self.tables.blobs, tenant, digest)
+        self.unread
+            .seen(blobs::get(&self.tables.blobs, tenant, digest))
     }
 
     /// Size of a tenant's blob, if it is wholly in the log.
@@ -340,7 +376,10 @@ impl LogReader {
     /// # Errors
     /// [`ReadError`].
     pub fn blob_size(&self, tenant: &TenantId, digest: &Digest) -> Result<Option<u64>, ReadError> {
-        Ok(blobs::size(&self.tables.blobs, tenant, digest)?.map(|(bytes, _)| bytes))
+        let size = self
+            .unread
+            .seen(blobs::size(&self.tables.blobs, tenant, digest))?;
+        Ok(size.map(|(bytes, _)| bytes))
     }
 
     /// The last position; 0 in an empty log.
@@ -348,7 +387,7 @@ impl LogReader {
     /// # Errors
     /// [`ReadError`].
     pub fn position(&self) -> Result<u64, ReadError> {
-        trimmed::last_position(&self.tables)
+        self.unread.seen(trimmed::last_position(&self.tables))
     }
 
     /// How far the stream was read into this log.
@@ -356,7 +395,7 @@ impl LogReader {
     /// # Errors
     /// [`ReadError`].
     pub fn stream_position(&self) -> Result<Option<StreamPosition>, ReadError> {
-        meta::stream(&self.tables.meta)
+        self.unread.seen(meta::stream(&self.tables.meta))
     }
 
     /// The digest of a message of the stream that was read (`wire::message_digest`).
@@ -364,7 +403,10 @@ impl LogReader {
     /// # Errors
     /// [`ReadError`].
     pub fn message_digest(&self, seq: u64) -> Result<Option<Digest>, ReadError> {
-        Ok(messages::get(&self.tables.messages, seq)?.map(|message| message.digest))
+        let message = self
+            .unread
+            .seen(messages::get(&self.tables.messages, seq))?;
+        Ok(message.map(|message| message.digest))
     }
 
     /// The first message of the stream that this log knows.
@@ -372,7 +414,7 @@ impl LogReader {
     /// # Errors
     /// [`ReadError`].
     pub fn first_message(&self) -> Result<Option<u64>, ReadError> {
-        messages::first(&self.tables.messages)
+        self.unread.seen(messages::first(&self.tables.messages))
     }
 
     /// How many commits and blobs the stream lost and does not have again yet.
@@ -406,14 +448,15 @@ impl LogReader {
         tenant: &TenantId,
         root: &RunId,
     ) -> Result<Option<Tombstone>, ReadError> {
-        trimmed::tombstone(&self.tables.tombstones, tenant, root)
+        self.unread
+            .seen(trimmed::tombstone(&self.tables.tombstones, tenant, root))
     }
 
     /// Refused commits that are kept, oldest first.
     pub fn quarantine(
         &self,
     ) -> impl Iterator<Item = Result<Quarantined, ReadError>> + Send + 'static {
-        quarantine::all(&self.tables.quarantine)
+        self.unread.each(quarantine::all(&self.tables.quarantine))
     }
 
     /// How many commits were ever refused.
@@ -421,7 +464,7 @@ impl LogReader {
     /// # Errors
     /// [`ReadError`].
     pub fn quarantined(&self) -> Result<u64, ReadError> {
-        quarantine::count(&self.tables.quarantine)
+        self.unread.seen(quarantine::count(&self.tables.quarantine))
     }
 
     /// Bytes on disk.

@@ -139,9 +139,7 @@ impl Recorder {
             if let Err(halt) = self.take(first, &mut fed) {
                 self.audience.fatal.set(match halt {
                     Halt::Write(error) => self.audience.log.fault(&error),
-                    Halt::Read(error) => Fatal::LogRead {
-                        said: format!("{error}: {:?}", std::error::Error::source(&error)),
-                    },
+                    Halt::Read(error) => Fatal::log_read(&error),
                     Halt::NewerCommit(format) => Fatal::NewerCommit { format },
                 });
                 return;

@@ -146,9 +146,7 @@ pub fn trim(
     let report = write(&log.reader(), tables.clone(), trees, now)?;
     let total = meta::total(&tables.meta)?;
     tables.db.persist(PersistMode::SyncAll)?;
-    let kept = LogReader {
-        tables: tables.into(),
-    };
+    let kept = LogReader::of(tables.into());
     if let Some(fault) = verify::log(&kept)?.faults.first() {
         return Err(TrimError::Damaged {
             first: fault.to_string(),

@@ -78,6 +78,13 @@ pub enum Damage {
     NotListed,
     /// A blob is incomplete, or its bytes do not have its digest.
     Blob(Digest),
+    /// A file of the database is damaged: what a table has here, or, without a place, from here on, cannot be read.
+    Unreadable {
+        /// Which table.
+        table: &'static str,
+        /// What the database says.
+        said: String,
+    },
 }
 
 impl fmt::Display for Fault {
@@ -115,45 +122,99 @@ impl fmt::Display for Fault {
                 f.write_str("its row and the lists of runs by tree and of unfinished runs disagree")
             }
             Damage::Blob(digest) => write!(f, "the blob {digest} is damaged or incomplete"),
+            Damage::Unreadable { table, said } => write!(
+                f,
+                "a file of the log is damaged: this, and perhaps what follows it in the table {table}, cannot be read ({said})"
+            ),
         }
     }
 }
 
-/// Verifies the log.
+impl Fault {
+    fn at(pos: Option<u64>, damage: Damage) -> Self {
+        Self {
+            tenant: None,
+            run: None,
+            seq: None,
+            pos,
+            damage,
+        }
+    }
+
+    fn of(tenant: TenantId, run: Option<RunId>, damage: Damage) -> Self {
+        Self {
+            tenant: Some(tenant),
+            run,
+            ..Self::at(None, damage)
+        }
+    }
+}
+
+fn unreadable(table: &'static str, error: &ReadError) -> Damage {
+    let cause = std::error::Error::source(error).map(ToString::to_string);
+    let said = cause.unwrap_or_else(|| error.to_string());
+    Damage::Unreadable { table, said }
+}
+
+/// Verifies the log. What its database cannot read is a fault of its own place, and the rest is still looked at.
 ///
 /// # Errors
-/// The database refuses to be read.
+/// The database cannot say how far the log had come.
 pub fn log(reader: &LogReader) -> Result<Verified, ReadError> {
     let mut found = Verified::default();
-    chains(reader, &mut found)?;
+    chains(reader, &mut found);
     order(reader, &mut found)?;
-    lists(reader, &mut found)?;
+    lists(reader, &mut found);
+    blobs_of(reader, &mut found);
+    Ok(found)
+}
+
+fn blobs_of(reader: &LogReader, found: &mut Verified) {
     for blob in blobs::all(&reader.tables.blobs) {
-        let (tenant, digest) = blob?;
+        let (tenant, digest) = match blob {
+            Ok(blob) => blob,
+            Err(error) => {
+                let damage = unreadable("blobs", &error);
+                found.faults.push(Fault::at(None, damage));
+                return;
+            }
+        };
         found.blobs += 1;
         if !matches!(
             blobs::get(&reader.tables.blobs, &tenant, &digest),
             Ok(Some(_))
         ) {
-            found.faults.push(Fault {
-                tenant: Some(tenant),
-                run: None,
-                seq: None,
-                pos: None,
-                damage: Damage::Blob(digest),
-            });
+            let fault = Fault::of(tenant, None, Damage::Blob(digest));
+            found.faults.push(fault);
         }
     }
-    Ok(found)
 }
 
-fn chains(reader: &LogReader, found: &mut Verified) -> Result<(), ReadError> {
+fn chains(reader: &LogReader, found: &mut Verified) {
     let mut walk = ChainWalk::default();
+    let mut last = None;
     for entry in commits::all(&reader.tables.commits) {
-        let (tenant, run, recorded) = entry?;
-        walk.take((tenant, run), &recorded, found);
+        match entry {
+            Ok((tenant, run, recorded)) => {
+                last = Some((tenant.clone(), run.clone(), recorded.seq, recorded.pos));
+                walk.take((tenant, run), &recorded, found);
+            }
+            // Which commits that hides is said by their positions.
+            Err(error) => {
+                let damage = unreadable("commits", &error);
+                let fault = match last {
+                    Some((tenant, run, seq, pos)) => Fault {
+                        seq: Some(seq),
+                        pos: Some(pos),
+                        ..Fault::of(tenant, Some(run), damage)
+                    },
+                    None => Fault::at(None, damage),
+                };
+                found.faults.push(fault);
+                return;
+            }
+        }
     }
-    Ok(())
 }
 
 /// Positions without a gap, each with the commit that knows it.
@@ -163,56 +224,60 @@ fn order(reader: &LogReader, found: &mut Verified) -> Result<(), ReadError> {
     let recorded = reader.total()?.pos;
     let mut expected = 1;
     for entry in positions::from(&reader.tables.positions, 0) {
-        let (pos, commit_key) = entry?;
+        let (pos, commit_key) = match entry {
+            Ok(entry) => entry,
+            Err(error) => {
+                let damage = unreadable("positions", &error);
+                found.faults.push(Fault::at(Some(expected), damage));
+                return Ok(());
+            }
+        };
         let missing = (expected..pos).find(|pos| !trimmed.contains(*pos));
-        found.faults.extend(missing.map(|missing| Fault {
-            tenant: None,
-            run: None,
-            seq: None,
-            pos: Some(missing),
-            damage: Damage::MissingPosition,
-        }));
+        found
+            .faults
+            .extend(missing.map(|missing| Fault::at(Some(missing), Damage::MissingPosition)));
         expected = pos + 1;
-        let found_there = commits::at_key(&reader.tables.commits, &commit_key)?;
-        if found_there.is_none_or(|commit| commit.pos != pos) {
-            let (tenant, run) = key::read_run(&commit_key).unzip();
-            found.faults.push(Fault {
-                tenant,
-                run,
-                seq: key::last_number(&commit_key),
-                pos: Some(pos),
-                damage: Damage::OtherPosition,
-            });
-        }
+        let damage = match commits::at_key(&reader.tables.commits, &commit_key) {
+            Ok(Some(commit)) if commit.pos == pos => continue,
+            Ok(_) => Damage::OtherPosition,
+            Err(error) => unreadable("commits", &error),
+        };
+        let (tenant, run) = key::read_run(&commit_key).unzip();
+        found.faults.push(Fault {
+            tenant,
+            run,
+            seq: key::last_number(&commit_key),
+            ..Fault::at(Some(pos), damage)
+        });
     }
     if (expected..=recorded).any(|pos| !trimmed.contains(pos)) {
-        found.faults.push(Fault {
-            tenant: None,
-            run: None,
-            seq: None,
-            pos: Some(expected),
-            damage: Damage::Ends { recorded },
-        });
+        found
+            .faults
+            .push(Fault::at(Some(expected), Damage::Ends { recorded }));
     }
     Ok(())
 }
 
 /// Each row is found by its tree, and among the unfinished exactly while it is.
-fn lists(reader: &LogReader, found: &mut Verified) -> Result<(), ReadError> {
+fn lists(reader: &LogReader, found: &mut Verified) {
     let tables = &reader.tables;
     // A run that ends meanwhile has its end in the row and in the lists, or in none of them.
     let now = tables.db.snapshot();
     for row in rows::stored(now.iter(&tables.rows)) {
-        let row = row?;
-        if !runs::is_listed(&now, (&tables.trees, &tables.open), &row)? {
-            found.faults.push(Fault {
-                tenant: Some(row.tenant),
-                run: Some(row.run),
-                seq: None,
-                pos: None,
-                damage: Damage::NotListed,
-            });
-        }
+        let row = match row {
+            Ok(row) => row,
+            Err(error) => {
+                let fault = Fault::at(None, unreadable("rows", &error));
+                found.faults.push(fault);
+                return;
+            }
+        };
+        let damage = match runs::is_listed(&now, (&tables.trees, &tables.open), &row) {
+            Ok(true) => continue,
+            Ok(false) => Damage::NotListed,
+            Err(error) => unreadable("trees", &error),
+        };
+        let fault = Fault::of(row.tenant, Some(row.run), damage);
+        found.faults.push(fault);
     }
-    Ok(())
 }

@@ -41,7 +41,9 @@ pub enum HostError {
         Box<OpenError>,
     ),
     /// The log cannot be read.
-    #[error("the log cannot be read")]
+    #[error(
+        "the log cannot be read: start again, and it is looked through and, if it is damaged, read again from the stream"
+    )]
     Log(
         #[from]
         #[source]

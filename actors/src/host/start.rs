@@ -22,6 +22,7 @@ use crate::{
     api::{ApiError, Code, StartRequest, Started},
     inspect::with_causes,
     limits::{AWAKE_MAX, INPUT_REFS_MAX, LOG_SILENCE_MAX},
+    release::ReleaseError,
     run::{Opening, root_trace},
     services::Services,
 };
@@ -229,7 +230,10 @@ async fn new_plan(
         }
     }
     let plan = services.releases.plan(log, tenant, request.release);
-    plan.map_err(|e| invalid(&e))
+    plan.map_err(|error| match error {
+        ReleaseError::Log { .. } => ApiError::new(Code::LogUnreadable, with_causes(&error)),
+        ReleaseError::Refused { .. } => invalid(&error),
+    })
 }
 
 /// Holds the input against its schema and, when it is large, stores it.

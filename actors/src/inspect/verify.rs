@@ -62,11 +62,24 @@ impl Inspect {
         Ok(rebuilt)
     }
 
-    /// Reads every chain of a tenant and folds it. The stream and living actors are the host's to compare.
+    /// Reads every chain of a tenant and folds it. The stream and living actors are the host's to compare. What cannot be read is named, and does not
+    /// end the host: its operator decides when.
     ///
     /// # Errors
     /// The log cannot be read.
     pub fn verify(
+        &self,
+        tenant: &TenantId,
+        request: &VerifyRequest,
+    ) -> Result<VerifyReport, ApiError> {
+        let looking = Self {
+            log: self.log.untold(),
+            ..self.clone()
+        };
+        looking.verify_all(tenant, request)
+    }
+
+    fn verify_all(
         &self,
         tenant: &TenantId,
         request: &VerifyRequest,
@@ -94,7 +107,11 @@ impl Inspect {
             state: None,
         };
         for row in self.log.rows(runs) {
-            let row = row?;
+            let row = match row {
+                // Named above, with its place.
+                Err(_) if !report.findings.is_empty() => break,
+                row => row?,
+            };
             let run = row.run.clone();
             let state = self.verify_run(row, &mut report)?;
             states = states.part(run.as_str().as_bytes()).part(&state.0);
@@ -212,7 +229,8 @@ pub fn differs(fault: &StreamFault) -> Finding {
 fn damaged(tenant: &TenantId, fault: &verify::Fault) -> Finding {
     let law = match fault.damage {
         verify::Damage::Blob(_) => Law::Blob,
-        verify::Damage::MissingPosition
+        verify::Damage::Unreadable { .. }
+        | verify::Damage::MissingPosition
         | verify::Damage::OtherPosition
         | verify::Damage::NotListed
         | verify::Damage::Ends { .. } => Law::Index,

@@ -1,6 +1,6 @@
 //! A commit whose bytes are not those that were recorded blocks its run alone: the host is up, says which run and why, and the others go on.
 
-use std::path::Path;
+use std::{fs, path::Path};
 
 use coppice_actors::api::{
     ApiClient, ClientError, Finding, Law, SignalRequest, StartRequest, VerifyRequest,
@@ -10,7 +10,7 @@ use fjall::{Database, KeyspaceCreateOptions};
 
 use crate::{
     sleep::{paused, until_asleep},
-    support::{Place, ended, release_of, tenant},
+    support::{Place, comparison, ended, release_of, tenant, whole},
 };
 
 /// What lies before a commit's own bytes in the log: its position and its hash.
@@ -134,5 +134,56 @@ async fn a_sleeping_run_whose_last_commit_is_unreadable_keeps_no_host_from_start
         said.len() == 1 && said[0].contains(damaged.run.as_str()),
         "{said:?}"
     );
+    host.stop().await;
+}
+
+/// Moves what is in the journal into table files, and flips one bit in the first block of those that hold blobs.
+fn damage_a_block_of_blobs(data: &Path) {
+    let blobs = {
+        let db = Database::builder(data.join("log")).open().unwrap();
+        let blobs = db
+            .keyspace("blobs", KeyspaceCreateOptions::default)
+            .unwrap();
+        blobs.rotate_memtable_and_wait().unwrap();
+        blobs.path().join("tables")
+    };
+    for table in fs::read_dir(blobs).unwrap() {
+        let path = table.unwrap().path();
+        let mut bytes = fs::read(&path).unwrap();
+        bytes[100] ^= 1;
+        fs::write(&path, bytes).unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_that_meets_a_damaged_block_ends_and_says_so_and_the_next_one_has_everything_again()
+{
+    let place = Place::new().await;
+    let host = place.host(place.options()).await;
+    let client = place.client().await;
+    let before = client.start(&tenant(), &comparison("one")).await.unwrap();
+    ended(&client, &before.run).await;
+    host.stop().await;
+    damage_a_block_of_blobs(place.data.path());
+
+    let host = place.host(place.options()).await;
+    let client = place.client().await;
+    let refused = client.start(&tenant(), &comparison("two")).await;
+    let refused = refused
+        .expect_err("its documents cannot be read")
+        .to_string();
+    assert!(!refused.contains("not there"), "{refused}");
+    let fatal = host.fatal().await.to_string();
+    assert!(fatal.contains("start again"), "{fatal}");
+    host.stop().await;
+
+    let host = place.host(place.options()).await;
+    let client = place.client().await;
+    let report = client.verify(&tenant(), &VerifyRequest::default()).await;
+    assert_eq!(report.unwrap().findings, []);
+    whole(&client, &before).await;
+    let after = client.start(&tenant(), &comparison("two")).await.unwrap();
+    let end = ended(&client, &after.run).await.ended.unwrap();
+    assert_eq!(end.reason, Reason::Succeeded, "{}", end.message);
     host.stop().await;
 }

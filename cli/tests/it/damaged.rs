@@ -80,6 +80,12 @@ fn a_log_that_is_gone_or_older_or_does_not_open_is_named_by_whoever_reads_it_wit
     }
     let said = refused(&place, &["log", "verify"]);
     assert!(said.contains("cannot be used"), "{said}");
+    for word in ["panicked", "assertion", "fjall", ".rs:"] {
+        assert!(
+            !said.contains(word),
+            "nobody can do anything with {word}: {said}"
+        );
+    }
 
     // With the stream there again a host makes it good.
     fs::rename(place.path().join("nats"), data.join("nats")).expect("moved");

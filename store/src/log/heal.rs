@@ -2,16 +2,16 @@
 
 use std::{
     fs, io,
-    panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
     sync::Arc,
 };
 
-use super::{Log, LogReader, OpenLogError, ReadError, Tables, meta::Total, runs};
+use super::{Log, LogReader, OpenLogError, ReadError, Tables, meta::Total, panicking, runs};
 use crate::{
     clock,
     data_dir::DataDir,
     mark::{self, Shorter},
+    suspect,
 };
 
 /// A log that is being read again from the stream.
@@ -35,8 +35,18 @@ pub(crate) fn open(directory: DataDir) -> Result<(Log, Option<Healing>), OpenLog
         });
         return Ok((log, healing));
     }
-    let why = match usable(&path, mark.as_ref()) {
-        Ok(reader) => return Ok((Log { directory, reader }, None)),
+    let note = directory.suspect();
+    let look = if suspect::is_noted(&note) {
+        tracing::warn!("something of the log could not be read: it is looked through");
+        Look::AtAll
+    } else {
+        Look::AtEnds
+    };
+    let why = match usable(&path, mark.as_ref(), look) {
+        Ok(reader) => {
+            suspect::forget(&note);
+            return Ok((Log { directory, reader }, None));
+        }
         // Space, rights or a lock are no damage: the log is as good as it was.
         Err(Unusable::Database(source)) if is_of_the_system(&source) => {
             return Err(OpenLogError::Database { path, source });
@@ -92,20 +102,57 @@ impl From<ReadError> for Unusable {
     }
 }
 
+/// How much of a log is read before it is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Look {
+    /// What opening needs, and what came after the mark.
+    AtEnds,
+    /// Every entry.
+    AtAll,
+}
+
 /// Opens a log that is there, and holds it against its mark.
-pub(super) fn usable(path: &Path, mark: Option<&Total>) -> Result<LogReader, Unusable> {
+pub(super) fn usable(path: &Path, mark: Option<&Total>, look: Look) -> Result<LogReader, Unusable> {
     let opened = || {
         let tables = Tables::open(path).map_err(Unusable::Database)?;
         runs::list_all(&tables)?;
-        let tables = Arc::new(tables);
-        let reader = LogReader { tables };
+        if look == Look::AtAll {
+            read_all(&tables)?;
+        }
+        let reader = LogReader::of(Arc::new(tables));
+        at_start(&reader)?;
         match mark.map(|mark| mark::compare(&reader, mark)).transpose()? {
             Some(Err(shorter)) => Err(Unusable::Shorter(shorter)),
             Some(Ok(())) | None => Ok(reader),
         }
     };
     // fjall asserts what it reads of its own files; a flipped bit must not be a panic of the host.
-    catch_unwind(AssertUnwindSafe(opened)).unwrap_or(Err(Unusable::Senseless))
+    panicking::answered(opened).unwrap_or_else(|said| {
+        tracing::warn!(said, "the database panicked over its files");
+        Err(Unusable::Senseless)
+    })
+}
+
+/// Reads what a store reads before it has caught up: what of that is damaged is known while the log can still be set aside.
+fn at_start(reader: &LogReader) -> Result<(), ReadError> {
+    reader.total()?;
+    reader.lost()?;
+    reader.quarantined()?;
+    reader.first_message()?;
+    if let Some(position) = reader.stream_position()? {
+        reader.message_digest(position.seq)?;
+    }
+    Ok(())
+}
+
+/// Reads every entry; fjall checks each block and value on the way.
+fn read_all(tables: &Tables) -> Result<(), Unusable> {
+    for (_, table) in tables.kept() {
+        for entry in table.iter() {
+            entry.into_inner().map_err(Unusable::Database)?;
+        }
+    }
+    Ok(())
 }
 
 /// Errors of the system that say nothing about what the files hold.

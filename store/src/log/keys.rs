@@ -48,6 +48,6 @@ impl LogReader {
         tenant: &TenantId,
         effect: &EffectKey,
     ) -> Result<Option<RunId>, ReadError> {
-        get(&self.tables.keys, tenant, effect)
+        self.unread.seen(get(&self.tables.keys, tenant, effect))
     }
 }

@@ -80,8 +80,9 @@ impl LogReader {
     pub fn sleepers(&self) -> Result<Vec<Sleeper>, ReadError> {
         let mut asleep = Vec::new();
         for sleeper in all(&self.tables.sleepers) {
-            let sleeper = sleeper?;
-            match commits::last(&self.tables.commits, &sleeper.tenant, &sleeper.run) {
+            let sleeper = self.unread.seen(sleeper)?;
+            let last = commits::last(&self.tables.commits, &sleeper.tenant, &sleeper.run);
+            match self.unread.seen(last) {
                 Ok(Some(last)) if last.hash == sleeper.head => asleep.push(sleeper),
                 // A run whose chain is damaged is for whoever folds it to say; it keeps nobody else from sleeping on.
                 Ok(_) | Err(ReadError::Unreadable { .. }) => {}

@@ -195,9 +195,7 @@ impl Reader {
         let known = match self.log.message_digest(seq) {
             Ok(known) => known,
             Err(error) => {
-                self.fatal.set(Fatal::LogRead {
-                    said: error.to_string(),
-                });
+                self.fatal.set(Fatal::log_read(&error));
                 return None;
             }
         };

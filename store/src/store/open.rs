@@ -1,6 +1,6 @@
 //! Opening a store: every part in the order in which the next one needs it, and the parts that closing must wait for.
 
-use std::{io, sync::Arc, thread};
+use std::{io, path::PathBuf, sync::Arc, thread};
 
 use async_nats::Client;
 use futures::FutureExt as _;
@@ -19,7 +19,7 @@ use crate::{
     health::{Health, LogDisk, PrivateServer},
     limits::{ARRIVALS_MAX, DRAIN_WAIT},
     log::{
-        Log, LogReader, OpenLogError, ReadError,
+        Log, LogReader, OpenLogError, ReadError, Unread,
         heal::{self, Healing},
     },
     mark,
@@ -33,6 +33,7 @@ use crate::{
     },
     room::{self, Storage},
     subjects::Realm,
+    suspect,
     system_chain::SystemChains,
 };
 
@@ -43,7 +44,9 @@ pub enum OpenError {
     #[error(transparent)]
     Log(#[from] OpenLogError),
     /// The log opens, but cannot be read.
-    #[error("the log cannot be read")]
+    #[error(
+        "the log cannot be read: start again, and it is looked through and, if it is damaged, read again from the stream"
+    )]
     Read(
         #[from]
         #[source]
@@ -66,26 +69,51 @@ pub enum OpenError {
     Fatal(Fatal),
 }
 
+type Thread = thread::JoinHandle<()>;
+
 /// What runs for a store, in the order in which it is ended.
 pub(super) struct Parts {
     closing: watch::Sender<bool>,
     tasks: Vec<JoinHandle<()>>,
-    recorder: thread::JoinHandle<()>,
+    recorder: Thread,
     feed: Option<JoinHandle<()>>,
     server: Option<ManagedServer>,
     progress: watch::Receiver<Progress>,
     /// Keeps the mark, once the log is known to have what its mark says.
     marks: Option<JoinHandle<()>>,
+    fatal: FatalCell,
     // Released last: as long as anything of this store runs, no other may open the directory.
     log: Log,
 }
 
 impl Parts {
+    fn of(
+        closing: watch::Sender<bool>,
+        (tasks, recorder, feed): (Vec<JoinHandle<()>>, Thread, Option<JoinHandle<()>>),
+        progress: watch::Receiver<Progress>,
+        fatal: FatalCell,
+        log: Log,
+    ) -> Self {
+        Self {
+            closing,
+            tasks,
+            recorder,
+            feed,
+            server: None,
+            progress,
+            marks: None,
+            fatal,
+            log,
+        }
+    }
+
     pub fn server(&self) -> Option<&ManagedServer> {
         self.server.as_ref()
     }
 
     fn begin_marking(&mut self) {
+        // What could not be read is not in this log any more.
+        suspect::forget(&self.log.directory().suspect());
         let path = self.log.directory().mark();
         self.marks = Some(tokio::spawn(mark::keep(
             path,
@@ -122,6 +150,9 @@ impl Parts {
                 tracing::warn!(%error, "the log's high-water mark cannot be written");
             }
         }
+        if matches!(self.fatal.get(), Some(Fatal::LogRead { .. })) {
+            suspect::note(&self.log.directory().suspect());
+        }
         drop(self.log);
     }
 }
@@ -135,28 +166,7 @@ async fn join(task: JoinHandle<()>) {
 /// Takes the directory, starts what runs, and waits until the log has what the stream had.
 pub(super) async fn open(options: Options) -> Result<Store, OpenError> {
     let directory = DataDir::create_or_take(&options.data).map_err(OpenLogError::from)?;
-    let mut server = None;
-    let endpoint = match &options.bus {
-        BusOptions::Private { guard } => {
-            let realm = Realm::local();
-            let bytes = options.stream_bytes_max;
-            let started =
-                ManagedServer::start(&directory.nats(), guard.clone(), &realm, bytes).await?;
-            let endpoint = private_endpoint(&started, Role::Host);
-            server = Some(started);
-            endpoint
-        }
-        BusOptions::Shared {
-            url,
-            realm,
-            credentials,
-        } => Endpoint {
-            url: url.clone(),
-            realm: realm.clone(),
-            credentials: credentials.clone(),
-            inbox_prefix: Role::Watcher.inbox_prefix().to_owned(),
-        },
-    };
+    let (server, endpoint) = bus_of(&options, &directory).await?;
     let service = server.as_ref().map_or_else(
         || endpoint.clone(),
         |server| private_endpoint(server, Role::Service),
@@ -165,6 +175,7 @@ pub(super) async fn open(options: Options) -> Result<Store, OpenError> {
         restarter: server.restarter(),
         disk: directory.nats(),
     });
+    let note = directory.suspect();
     let opened = match start(&options, (&endpoint, &service), directory, private).await {
         Ok(started) => started.caught_up().await,
         Err(error) => Err(error),
@@ -172,6 +183,9 @@ pub(super) async fn open(options: Options) -> Result<Store, OpenError> {
     let mut started = match opened {
         Ok(started) => started,
         Err(error) => {
+            if matches!(error, OpenError::Read(_)) {
+                suspect::note(&note);
+            }
             if let Some(server) = server {
                 server.stop().await;
             }
@@ -192,10 +206,12 @@ pub(super) async fn open(options: Options) -> Result<Store, OpenError> {
         fatal,
         ..
     } = started;
+    let reader = parts.log.reader();
+    let reader = reader.telling(stopping(note, publisher.clone(), fatal.clone()));
     Ok(Store {
         inner: Arc::new(Inner {
             publisher,
-            reader: parts.log.reader(),
+            reader,
             indexes,
             system: SystemChains::default(),
             dropped,
@@ -208,6 +224,44 @@ pub(super) async fn open(options: Options) -> Result<Store, OpenError> {
             endpoint,
             parts: Mutex::new(Some(parts)),
         }),
+    })
+}
+
+/// How the host connects, to a private server that is started for it or to one that runs.
+async fn bus_of(
+    options: &Options,
+    directory: &DataDir,
+) -> Result<(Option<ManagedServer>, Endpoint), OpenError> {
+    match &options.bus {
+        BusOptions::Private { guard } => {
+            let (realm, bytes) = (Realm::local(), options.stream_bytes_max);
+            let started =
+                ManagedServer::start(&directory.nats(), guard.clone(), &realm, bytes).await?;
+            let endpoint = private_endpoint(&started, Role::Host);
+            Ok((Some(started), endpoint))
+        }
+        BusOptions::Shared {
+            url,
+            realm,
+            credentials,
+        } => {
+            let endpoint = Endpoint {
+                url: url.clone(),
+                realm: realm.clone(),
+                credentials: credentials.clone(),
+                inbox_prefix: Role::Watcher.inbox_prefix().to_owned(),
+            };
+            Ok((None, endpoint))
+        }
+    }
+}
+
+/// A log that cannot be read ends the store; nothing that anybody concludes from what it does not give is recorded.
+fn stopping(note: PathBuf, publisher: Publisher, fatal: FatalCell) -> Unread {
+    Unread::telling(move |error| {
+        suspect::note(&note);
+        fatal.set(Fatal::log_read(error));
+        publisher.close();
     })
 }
 
@@ -348,16 +402,8 @@ async fn start(
         part("presence", presence.boxed()),
         part("health", health.watch(closed.clone()).boxed()),
     ];
-    let parts = Parts {
-        closing,
-        tasks,
-        recorder,
-        feed: feed_task,
-        server: None,
-        progress: progress.clone(),
-        marks: None,
-        log,
-    };
+    let running = (tasks, recorder, feed_task);
+    let parts = Parts::of(closing, running, progress.clone(), fatal.clone(), log);
     Ok(Started {
         parts,
         bus,

@@ -67,16 +67,12 @@ async fn with_stream(
     let seen = store.verify_stream().await;
     store.close().await;
     let mut report = report.map_err(|error| refused(&error))?;
-    let seen = seen.map_err(|error| {
-        let problem = Problem::of(&error);
-        Failure::Environment(match error {
-            VerifyStreamError::Log(_) => problem.help(remedy::log(data)),
-            VerifyStreamError::Stream { .. } => problem.help(format!(
-                "verify once more; should it stay so: {}",
-                remedy::stream(data)
-            )),
-        })
-    })?;
+    let seen = match seen {
+        Ok(seen) => seen,
+        // It is named already what of the log cannot be read.
+        Err(VerifyStreamError::Log(_)) if !report.findings.is_empty() => return Ok(report),
+        Err(error) => return Err(not_compared(&error, data)),
+    };
     report.stream = if seen.faults.is_empty() {
         Compared::Equal(seen.commits)
     } else {
@@ -84,6 +80,17 @@ async fn with_stream(
     };
     report.findings.extend(seen.faults.iter().map(differs));
     Ok(report)
+}
+
+fn not_compared(error: &VerifyStreamError, data: &Path) -> Failure {
+    let problem = Problem::of(error);
+    Failure::Environment(match error {
+        VerifyStreamError::Log(_) => problem.help(remedy::log(data)),
+        VerifyStreamError::Stream { .. } => problem.help(format!(
+            "verify once more; should it stay so: {}",
+            remedy::stream(data)
+        )),
+    })
 }
 
 fn said(report: &VerifyReport) -> String {
