@@ -1,15 +1,18 @@
 //! What strikes a world between two steps.
 
-use coppice_kernel::State;
+use coppice_kernel::{Command, State};
 use coppice_messages::{
     Commit, Digest, Entry, Event,
     commit::FORMAT,
-    event::{run::ClaimReason, timer},
+    event::{
+        run::{CancelRequested, ClaimReason},
+        timer,
+    },
     ids::RunId,
 };
 use coppice_store::{Lane, wire};
 
-use super::{log::Log, stream::Message, world::World};
+use super::{log::Log, step::ActorId, stream::Message, world::World};
 
 impl World {
     /// Whatever the weather brings.
@@ -43,6 +46,29 @@ impl World {
         if self.seed.one_in(weather.stale_writes) {
             self.write_stale();
         }
+        if self.cancelling.one_in(weather.cancels) {
+            self.cancel_a_run();
+        }
+    }
+
+    /// Somebody cancels a run that is at work, and with it everything below.
+    fn cancel_a_run(&mut self) {
+        let runs: Vec<ActorId> = self
+            .host
+            .actors()
+            .map(|(run, actor)| actor.id(run))
+            .collect();
+        if runs.is_empty() {
+            return;
+        }
+        let id = runs[self.cancelling.index(runs.len())].clone();
+        self.note(format_args!("{} is cancelled", id.0));
+        let cancel = CancelRequested {
+            by: "user:sim".to_owned(),
+            why: "enough".to_owned(),
+            from: None,
+        };
+        self.tell(&id, Command::Cancel(cancel));
     }
 
     fn kill_actor(&mut self) {

@@ -56,6 +56,8 @@ pub(super) struct Host {
     roots: BTreeMap<RunId, Root>,
     exchanges: BTreeMap<u64, Exchange>,
     flights: BTreeMap<EffectKey, u64>,
+    /// Runs of which a cancel is admitted, in this process's life: withheld from the moment at which its batch is gathered.
+    cancelled: BTreeSet<RunId>,
     /// Answers of the desk on their way back.
     replies: BTreeMap<u64, EffectOutcome>,
     /// What waiters were told, in order, until it is put into mailboxes.
@@ -83,6 +85,7 @@ impl Host {
             roots: BTreeMap::new(),
             exchanges: BTreeMap::new(),
             flights: BTreeMap::new(),
+            cancelled: BTreeSet::new(),
             replies: BTreeMap::new(),
             told: Arc::default(),
             unstored: Vec::new(),

@@ -47,6 +47,8 @@ pub(super) struct Laws {
     acknowledged: BTreeSet<Digest>,
     intents: BTreeSet<(RunId, u64, EffectKey, u32)>,
     outcomes: BTreeMap<EffectKey, Known>,
+    /// Runs of which a cancel is recorded.
+    cancelled: BTreeSet<RunId>,
     granted: BTreeMap<RunId, Delegation>,
     /// What of each run was compared with the log last.
     compared: BTreeMap<ActorId, Digest>,
@@ -101,11 +103,17 @@ impl Laws {
             && matches!(owed, Some(Obligation::Send { intended: open }) if *open == *intended)
     }
 
+    /// A run, its parent, and so on.
+    pub fn and_above<'a>(&'a self, run: &'a RunId) -> impl Iterator<Item = &'a RunId> {
+        std::iter::successors(Some(run), |run| self.granted.get(*run)?.parent())
+    }
+
     /// The log is lost and is read again from the stream.
     pub fn forget_log(&mut self) {
         self.states.clear();
         self.ends.clear();
         self.recorded.clear();
+        self.cancelled.clear();
     }
 }
 
@@ -250,6 +258,19 @@ impl World {
                 intended.key, intended.attempt
             );
             self.broken("no send without a recorded intent of the epoch", what);
+        }
+    }
+
+    /// The first byte of an effect is about to leave.
+    pub(super) fn check_passes(&mut self, run: &RunId, intended: &Intended) {
+        let cancelled = &self.laws.cancelled;
+        let above = self
+            .laws
+            .and_above(run)
+            .find(|run| cancelled.contains(*run));
+        if let Some(above) = above.cloned() {
+            let what = format!("{run}: {:?}, although {above} is cancelled", intended.key);
+            self.broken("no send after a cancel above it is recorded", what);
         }
     }
 
@@ -439,6 +460,9 @@ impl Laws {
         event: &Event,
     ) -> Result<(), (&'static str, String)> {
         match event {
+            Event::Run(event::run::Event::CancelRequested(_)) => {
+                self.cancelled.insert(run.clone());
+            }
             Event::Run(event::run::Event::Ended(ended)) => {
                 self.ends.insert(run.clone(), (ended.clone(), hash));
             }

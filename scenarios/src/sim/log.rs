@@ -476,6 +476,18 @@ impl Batch {
         self.admitted.len()
     }
 
+    /// Runs that the batch cancels.
+    pub fn cancelled(&self) -> impl Iterator<Item = RunId> {
+        let cancels = |recorded: &Recorded| {
+            let kinds = &recorded.header.events;
+            kinds.iter().any(|e| e.kind == "run.cancel_requested")
+        };
+        self.admitted
+            .iter()
+            .filter(move |(_, recorded)| cancels(recorded))
+            .map(|((_, run), _)| run.clone())
+    }
+
     /// Whether it admits none.
     #[must_use]
     pub fn is_empty(&self) -> bool {

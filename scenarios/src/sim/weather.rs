@@ -55,11 +55,20 @@ pub(super) struct Weather {
     pub model_fails: u64,
     /// Of commands: told twice.
     pub told_twice: u64,
+    /// Of steps: somebody cancels a run.
+    pub cancels: u64,
 }
 
 impl Weather {
     /// Draws the weather of one world.
-    pub fn draw(seed: &mut Seed) -> Self {
+    ///
+    /// Cancels have a source of their own: a world without them is the one that its seed gave before there were any.
+    pub fn draw(seed: &mut Seed, cancelling: &mut Seed) -> Self {
+        let cancels = if cancelling.one_in(2) {
+            cancelling.between(60, 600)
+        } else {
+            0
+        };
         let mut often = |least, most| {
             if seed.one_in(2) {
                 seed.between(least, most)
@@ -93,6 +102,7 @@ impl Weather {
             lookup_silent: often(2, 8),
             model_fails: often(5, 40),
             told_twice: often(3, 20),
+            cancels,
         }
     }
 

@@ -40,6 +40,8 @@ pub(super) struct Tree {
 /// See the module.
 pub(super) struct World {
     pub seed: Seed,
+    /// When somebody cancels, and which run.
+    pub cancelling: Seed,
     pub weather: Weather,
     pub trace: Trace,
     pub agenda: Agenda<Step>,
@@ -66,7 +68,8 @@ impl World {
     /// The world of one seed, before anything happened.
     pub fn new(number: u64, trace: Trace) -> Result<Self, workload::Unusable> {
         let mut seed = Seed::new(number);
-        let weather = Weather::draw(&mut seed);
+        let mut cancelling = Seed::new(!number);
+        let weather = Weather::draw(&mut seed, &mut cancelling);
         let tenant = TenantId::default_tenant();
         let mut trees = BTreeMap::new();
         for nth in 0..seed.pick(&[1, 1, 1, 2, 2, 3]) {
@@ -84,6 +87,7 @@ impl World {
             trees.insert(root, tree);
         }
         let mut world = Self {
+            cancelling,
             weather,
             trace,
             agenda: Agenda::new(),

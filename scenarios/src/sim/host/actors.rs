@@ -230,6 +230,11 @@ impl World {
         self.put_between(0, 200, Step::Hear(id.clone()));
     }
 
+    /// Somebody from outside tells a run something.
+    pub(in crate::sim) fn tell(&mut self, id: &ActorId, command: Command) {
+        self.mail(id, Message::Told(command));
+    }
+
     pub(super) fn spoken(&mut self, told: Told) {
         self.mail(&told.actor, Message::Spoken(told.hash, told.verdict));
     }

@@ -97,6 +97,10 @@ impl World {
             let why = "the log shows no such open intent".to_owned();
             return self.answered(sending, EffectOutcome::Withdrawn { why });
         }
+        if self.is_withheld(&exchange.run) {
+            let why = "a cancel above it is admitted".to_owned();
+            return self.answered(sending, EffectOutcome::Withdrawn { why });
+        }
         if now >= exchange.deadline {
             let why = "the deadline has passed".to_owned();
             return self.answered(sending, EffectOutcome::Withdrawn { why });
@@ -105,7 +109,9 @@ impl World {
             let why = "nothing left".to_owned();
             return self.answered(sending, EffectOutcome::NotSent { why });
         }
-        let (timeout, settles) = self.patience(&exchange.run.clone(), &intended);
+        let run = exchange.run.clone();
+        self.check_passes(&run, &intended);
+        let (timeout, settles) = self.patience(&run, &intended);
         let answer = if self.seed.one_in(self.weather.retryable) {
             Answer::Later
         } else if self.seed.one_in(self.weather.declined) {
@@ -133,6 +139,16 @@ impl World {
         };
         self.put_between(100, most * MS, Step::Desk(number));
         self.put(timeout * MS, Step::ReplyLate(sending));
+    }
+
+    /// The gate: whether a cancel of the run or of one above it is admitted.
+    fn is_withheld(&self, run: &RunId) -> bool {
+        let cancelled = &self.host.cancelled;
+        !cancelled.is_empty()
+            && self
+                .laws
+                .and_above(run)
+                .any(|above| cancelled.contains(above))
     }
 
     /// Milliseconds of the tool's timeout, and until a look-up shows what it did.

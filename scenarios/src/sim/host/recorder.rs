@@ -69,6 +69,7 @@ impl World {
             last = seq;
         }
         let commits = batch.len();
+        self.host.cancelled.extend(batch.cancelled());
         recorder.batch = Some((last, batch));
         self.note(format_args!("batch up to {last}, {commits} commits"));
         self.put_between(50, 4_000, Step::Synced);
