@@ -135,3 +135,57 @@ fn a_message_that_is_gone_from_the_middle_of_the_stream_is_named_and_comes_back_
     assert!(number(&again, "/stream/equal") > commits, "{again}");
     assert_eq!(again["findings"], whole["findings"]);
 }
+
+/// Moves what is in the journal into table files, and flips a bit in the first block of those that hold commits.
+fn damage_a_block_of_commits(data: &Path) {
+    let tables = {
+        let db = fjall::Database::builder(data.join("log"))
+            .open()
+            .expect("opens");
+        let options = fjall::KeyspaceCreateOptions::default;
+        let commits = db.keyspace("commits", options).expect("opens");
+        commits.rotate_memtable_and_wait().expect("flushed");
+        commits.path().join("tables")
+    };
+    for table in fs::read_dir(tables).expect("readable") {
+        let path = table.expect("readable").path();
+        let mut bytes = fs::read(&path).expect("readable");
+        bytes[100] ^= 1;
+        fs::write(&path, bytes).expect("written");
+    }
+}
+
+#[test]
+fn a_damaged_block_of_the_logs_files_is_named_with_its_positions_and_mended_as_the_help_says() {
+    let place = recorded();
+    let data = place.path().join("d");
+    let verified = ["log", "verify", "--data", "d", "--json"];
+    let whole = place.run(&verified).json(0);
+    damage_a_block_of_commits(&data);
+    let said = place.run(&verified);
+    let found = said.json(1);
+    let findings = found["findings"].as_array().expect("a list");
+    let unread = |finding: &&serde_json::Value| text(finding, "/what").contains("cannot be read");
+    let placed = findings
+        .iter()
+        .filter(unread)
+        .filter(|finding| finding["pos"].is_u64());
+    assert!(placed.count() > 0, "{found}");
+    assert!(
+        said.stderr.contains("mv d/log d/log.damaged"),
+        "{}",
+        said.stderr
+    );
+    let listed = place.run(&["events", "--data", "d"]);
+    assert_eq!(listed.code, 3, "{}{}", listed.stdout, listed.stderr);
+    assert!(
+        listed.stderr.contains("coppice log verify"),
+        "{}",
+        listed.stderr
+    );
+
+    fs::rename(data.join("log"), data.join("log.damaged")).expect("moved");
+    place.up_with(&["--data", "d"]).stop();
+    let again = place.run(&verified).json(0);
+    assert!(number(&again, "/commits") > number(&whole, "/commits"));
+}
