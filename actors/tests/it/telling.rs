@@ -130,6 +130,40 @@ async fn a_cancel_of_a_root_reaches_every_child_before_it_files_anything() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_child_that_is_started_behind_the_cancel_of_its_parent_starts_cancelled() {
+    let place = Place::new().await;
+    // The children stand still before their first commit until the root is cancelled; the root's death takes them with it.
+    let faults = [
+        "root/research[0]@run.opened:before=delay(60s)",
+        "root/research[1]@run.opened:before=delay(60s)",
+        "root@run.cancel_requested:after=panic",
+    ];
+    let host = place.host(place.faulty(&faults)).await;
+    let client = place.client().await;
+    let started = client.start(&tenant(), &comparison("one")).await.unwrap();
+    while place.counts(&client, &started).await.of("child.delegated") < 2 {}
+    client
+        .cancel(&tenant(), &cancel(&started.run))
+        .await
+        .unwrap();
+    let run = ended(&client, &started.run).await.ended.unwrap();
+    assert_eq!(run.reason, Reason::Cancelled);
+    let counts = place.counts(&client, &started).await;
+    assert_eq!(
+        (counts.of("run.opened"), counts.of("run.cancel_requested")),
+        (3, 3)
+    );
+    // Nobody but the root did anything before it was cancelled, and the root had only delegated.
+    assert_eq!(
+        (counts.of("model.asked"), counts.of("effect.intended")),
+        (0, 0)
+    );
+    assert_eq!(counts.of("child.returned"), 2);
+    whole(&client, &started).await;
+    host.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_nobody_can_be_told_is_refused_and_what_comes_too_late_says_so() {
     let place = Place::new().await;
     let host = place.host(place.options()).await;

@@ -1,6 +1,6 @@
 //! Cancel: whatever stage it hits, the result is `cancelled`, nothing starts afterwards, and every child is settled.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use coppice_kernel::Command;
 use coppice_messages::{
@@ -83,6 +83,31 @@ fn nothing_starts_behind_a_cancel(world: &World) {
     }
 }
 
+/// How many children have their first commit behind their parent's cancel: on their way to the log when it came, or started behind it. All
+/// end cancelled.
+fn attached_behind_a_cancel(world: &World) -> usize {
+    let mut cancelled: BTreeSet<&RunId> = BTreeSet::new();
+    let mut attached: BTreeSet<&RunId> = BTreeSet::new();
+    for (run, event) in world.events() {
+        match event {
+            Event::Run(event::run::Event::CancelRequested(_)) => {
+                cancelled.insert(run);
+            }
+            Event::Run(event::run::Event::Opened(opened)) => {
+                let parent = opened.envelope.parent();
+                if parent.is_some_and(|parent| cancelled.contains(parent)) {
+                    attached.insert(run);
+                }
+            }
+            Event::Run(event::run::Event::Ended(ended)) if attached.contains(run) => {
+                assert_eq!(ended.reason, Reason::Cancelled, "{run}");
+            }
+            _ => {}
+        }
+    }
+    attached.len()
+}
+
 #[test]
 fn a_cancel_at_every_step_of_a_run_gives_cancelled_and_settles_every_child() {
     let mut whole = World::new(comparison(), input(4), 1, Weather::default());
@@ -115,9 +140,12 @@ fn a_cancel_holds_in_a_thousand_random_schedules_of_losses_and_deaths() {
         duplicate_input: 5,
         ..Weather::default()
     };
+    let mut attached = 0;
     for seed in 1..=1000 {
-        check(usize::try_from(seed % 70).expect("small"), seed, weather);
+        let world = check(usize::try_from(seed % 70).expect("small"), seed, weather);
+        attached += attached_behind_a_cancel(&world);
     }
+    assert!(attached > 50, "{attached} children came behind the cancel");
 }
 
 #[test]
