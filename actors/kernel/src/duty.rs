@@ -206,7 +206,8 @@ impl State {
         Some(CancelRequested {
             by: self.run.to_string(),
             why: why.to_owned(),
-            from: Some(self.run.clone()),
+            // This run is not cancelled: the cancel begins at the child, which gives the receipt.
+            from: None,
         })
     }
 
