@@ -115,27 +115,61 @@ fn while_storage_is_low_trees_are_refused_and_intents_wait_but_receipts_cancels_
 #[tokio::test(flavor = "multi_thread")]
 async fn a_host_whose_log_cannot_be_written_ends_and_is_not_started_again_and_nothing_is_lost() {
     let place = Place::new().await;
+    // A write beyond the greatest size of a file is to fail, and not to end the process.
+    let shell = "trap '' XFSZ; exec \"$0\" \"$@\"".to_owned();
+    ends_for_good(&place, shell, |pid| {
+        let limited = Command::new("prlimit")
+            .args(["--pid", &pid.to_string()])
+            .arg("--fsize=400000:")
+            .status();
+        assert!(limited.unwrap().success());
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_whose_log_cannot_be_fsynced_ends_and_is_not_started_again_and_nothing_is_lost() {
+    let place = Place::new().await;
+    let elsewhere = tempfile::tempdir().unwrap();
+    let (library, mark) = (
+        elsewhere.path().join("fsync.so"),
+        elsewhere.path().join("fails"),
+    );
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/failing_fsync.c");
+    let compiled = Command::new("cc")
+        .args(["-shared", "-fPIC", "-o"])
+        .arg(&library)
+        .arg(source)
+        .status();
+    assert!(compiled.unwrap().success());
+    let shell = format!(
+        "FAIL_FSYNC='{}' LD_PRELOAD='{}' exec \"$0\" \"$@\"",
+        mark.display(),
+        library.display()
+    );
+    ends_for_good(&place, shell, |_| std::fs::write(&mark, "").unwrap()).await;
+}
+
+/// Given a host under load, when its log fails, then it ends with the code of the environment, is not started again, and what it acknowledged is
+/// there for the next one.
+async fn ends_for_good(place: &Place, shell: String, fail: impl FnOnce(u32)) {
     let mut options = place.options();
     options.stop_with_stdin = true;
-    // A write beyond the greatest size of a file is to fail, and not to end the process.
-    let shell = ["-c", "trap '' XFSZ; exec \"$0\" \"$@\""];
     let json = serde_json::to_string(&options).unwrap();
-    let arguments = shell.map(Into::into).into_iter();
+    let arguments = ["-c".into(), shell.into()];
     let process = supervise_host(SuperviseOptions {
         program: "/bin/sh".into(),
         data: options.data.clone(),
         arguments: arguments
+            .into_iter()
             .chain([host_program().into(), json.into()])
             .collect(),
         log: Some(place.data.path().join("host.log")),
     });
-    let client = up(&place).await;
-    let limited = Command::new("prlimit")
-        .args(["--pid", &process.pid().unwrap().to_string()])
-        .arg("--fsize=400000:")
-        .status();
-    assert!(limited.unwrap().success());
-    let mut recorded = Vec::new();
+    let client = up(place).await;
+    let first = client.start(&tenant(), &comparison("first")).await.unwrap();
+    fail(process.pid().unwrap());
+    let mut recorded = vec![first];
     let load = async {
         for nth in 0.. {
             let started = client
@@ -162,7 +196,6 @@ async fn a_host_whose_log_cannot_be_written_ends_and_is_not_started_again_and_no
 
     let host = place.host(place.options()).await;
     let client = place.client().await;
-    assert!(!recorded.is_empty());
     for tree in &recorded {
         let end = ended(&client, &tree.run).await.ended.unwrap();
         assert_eq!(end.reason, Reason::Succeeded, "{}", end.message);
