@@ -1,5 +1,6 @@
 //! A world in memory around the drivers of one tree: a log, a desk that counts, a scripted model, and a seeded order of everything.
 
+mod ordered;
 mod outside;
 mod plans;
 
@@ -75,6 +76,15 @@ impl Blobs for BlobStore {
 enum Pending {
     Admit(Prepared),
     Carry(RunId, Duty, Obligation),
+}
+
+impl Pending {
+    fn run(&self) -> &RunId {
+        match self {
+            Self::Admit(prepared) => &prepared.commit.run,
+            Self::Carry(run, ..) => run,
+        }
+    }
 }
 
 pub struct World {
@@ -374,10 +384,13 @@ impl World {
         }
         let at = self.seed.below(self.pending.len() as u64);
         self.now = self.now.plus(Millis(1));
-        match self
-            .pending
-            .swap_remove(usize::try_from(at).expect("a small number"))
-        {
+        let at = usize::try_from(at).expect("a small number");
+        let pending = self.pending.swap_remove(at);
+        self.happen(pending);
+    }
+
+    fn happen(&mut self, pending: Pending) {
+        match pending {
             Pending::Admit(prepared) => self.record(prepared),
             Pending::Carry(run, duty, obligation) => self.carry(&run, &duty, obligation),
         }
@@ -494,10 +507,7 @@ impl World {
         self.arms.remove(run);
         let (of_run, others): (Vec<_>, Vec<_>) = std::mem::take(&mut self.pending)
             .into_iter()
-            .partition(|pending| match pending {
-                Pending::Admit(prepared) => prepared.commit.run == *run,
-                Pending::Carry(of, ..) => of == run,
-            });
+            .partition(|pending| pending.run() == run);
         self.pending = others;
         for pending in of_run {
             match pending {
