@@ -1,13 +1,15 @@
 //! The data directory: one process owns it, and its format is known before anything in it is opened.
 //!
-//!     <data>/lock      held by the process that owns the directory; holds its process id
-//!     <data>/format    version of the layout
-//!     <data>/log/      the fjall log
-//!     <data>/log.mark  how far the log had come
-//!     <data>/log.suspect  a host could not read something of the log: the next one looks it through
-//!     <data>/log.set-aside-<time>/  a log that did not open or was shorter than its mark
-//!     <data>/nats/     the private nats-server: configuration, credentials, store
-//!     <data>/unfinished  it is being made, or whoever made it was killed; nobody opens it
+//! ```text
+//! <data>/lock      held by the process that owns the directory; holds its process id
+//! <data>/format    version of the layout
+//! <data>/log/      the fjall log
+//! <data>/log.mark  how far the log had come
+//! <data>/log.suspect  a host could not read something of the log: the next one looks it through
+//! <data>/log.set-aside-<time>/  a log that did not open or was shorter than its mark
+//! <data>/nats/     the private nats-server: configuration, credentials, store
+//! <data>/unfinished  it is being made, or whoever made it was killed; nobody opens it
+//! ```
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions, TryLockError},

@@ -94,12 +94,12 @@ fn not_compared(error: &VerifyStreamError, data: &Path) -> Failure {
 }
 
 fn said(report: &VerifyReport) -> String {
-    let compared = |compared: Compared, what: &str| match compared {
+    let compared = |compared: Compared, what: &str, skipped: &str| match compared {
         // Nothing was there to be compared with.
         Compared::Equal(0) => format!("not compared: no {what}"),
         Compared::Equal(count) => format!("equal ({count} {what})"),
         Compared::Different => "DIFFERENT".to_owned(),
-        Compared::Skipped => "not compared: no host runs".to_owned(),
+        Compared::Skipped => format!("not compared: {skipped}"),
     };
     format!(
         "log     {}, {} commits, {} events of all chains, up to position {}\n\
@@ -107,12 +107,16 @@ fn said(report: &VerifyReport) -> String {
          stream  {}\n\
          state   {}\n\
          verified: {}\n",
-        compared(report.log, "chains"),
+        compared(report.log, "chains", "it cannot be read"),
         report.commits,
         report.events,
         report.pos,
-        compared(report.live, "runs awake"),
-        compared(report.stream, "commits"),
+        compared(report.live, "runs awake", "no host runs"),
+        compared(
+            report.stream,
+            "commits",
+            "there is none yet; the next host makes it from the log"
+        ),
         report.state.hex_prefix(16),
         if report.findings.is_empty() {
             "the log is whole"
