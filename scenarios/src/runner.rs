@@ -215,6 +215,7 @@ pub async fn run(
         tenant: &left.tenant,
         tree: &left.tree,
         faults: &faults,
+        faults_added: options.faults.len(),
         log: &log.reader(),
         before,
         witness: &left.witness,

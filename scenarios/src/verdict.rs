@@ -4,6 +4,7 @@
 //! states agree from verify, and what evidence is missing from audit.
 
 mod checks;
+mod leeway;
 mod measures;
 mod near;
 mod seen;
@@ -25,7 +26,7 @@ use coppice_store::{LogReader, ReadError};
 use serde::Serialize;
 
 pub use self::measures::Measures;
-use self::seen::Seen;
+use self::{leeway::Leeway, seen::Seen};
 use crate::{desk::Witness, scenario::Scenario};
 
 /// Everything that is known of a run when it is over.
@@ -40,6 +41,8 @@ pub struct Evidence<'a> {
     pub tree: &'a TreeId,
     /// Every fault: the scenario's and the command line's.
     pub faults: &'a [Fault],
+    /// How many of them are the command line's: the scenario counts without these.
+    pub faults_added: usize,
     /// The log.
     pub log: &'a LogReader,
     /// Its last position before the host was started for the tree: whatever is behind it belongs to the run.
@@ -77,6 +80,9 @@ pub struct Report {
     pub seed: u64,
     /// Each expectation.
     pub checks: Vec<Check>,
+    /// Names of the checks that were judged with leeway, for the faults of the command line.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub leeway: Vec<String>,
     /// What was measured.
     pub measures: Measures,
     /// Where the data are.
@@ -122,7 +128,8 @@ pub fn judge(evidence: &Evidence<'_>) -> Result<Report, ReadError> {
         seen.offered = near::offered(evidence.log, evidence.tree, evidence.before)?;
     }
     let measures = measures::of(evidence, &seen);
-    let checks = checks::of(evidence, &seen, &measures);
+    let mut leeway = Leeway::of(evidence.faults_added);
+    let checks = checks::of(evidence, &seen, &measures, &mut leeway);
     let held = checks.iter().all(|check| check.held);
     let ended = seen.ended.as_ref();
     Ok(Report {
@@ -138,6 +145,7 @@ pub fn judge(evidence: &Evidence<'_>) -> Result<Report, ReadError> {
         tree: evidence.tree.clone(),
         seed: evidence.seed,
         checks,
+        leeway: leeway.used(),
         measures,
         data: evidence.data.clone(),
     })

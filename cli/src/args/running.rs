@@ -35,7 +35,9 @@ pub struct BusArgs {
   coppice run mine.yaml --dup-callback 3    when its desk calls back
 
 A fault is WHERE@EVENT[(TOOL)][#n][:before|:after|:synced|:acked]=ACTION, with the actions kill_host, kill_actor, panic and
-delay(500ms). `coppice faults SCENARIO` lists every address that a run offers.")]
+delay(500ms). `coppice faults SCENARIO` lists every address that a run offers. With a fault of the command line, of claims, crashes, restarts,
+doubts, retries and absorbed callbacks there may be more than the scenario counts, and the report says which were judged so; ends, joins,
+what exists at the desk, the rebuild, and that nothing is done twice or lost stay exact.")]
 pub struct RunArgs {
     /// A scenario of the library, or a file
     pub scenario: String,

@@ -172,6 +172,21 @@ impl Count {
         }
     }
 
+    /// The same, and as many more as there are.
+    #[must_use]
+    pub fn or_more(self) -> Self {
+        Self::at_least(self.at_least)
+    }
+
+    /// The same, or down to none.
+    #[must_use]
+    pub fn or_fewer(self) -> Self {
+        Self {
+            at_least: 0,
+            ..self
+        }
+    }
+
     /// Whether a number is as expected.
     #[must_use]
     pub fn holds(&self, seen: u64) -> bool {

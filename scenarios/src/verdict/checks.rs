@@ -7,7 +7,7 @@ use coppice_actors::{
 };
 use coppice_messages::Value;
 
-use super::{Check, Evidence, Measures, near, seen::Seen, tree};
+use super::{Check, Evidence, Measures, leeway::Leeway, near, seen::Seen, tree};
 use crate::{
     desk::Delivery,
     scenario::{Count, DeskCount, EventKind},
@@ -16,7 +16,12 @@ use crate::{
 /// Longest text of an answer that is shown whole.
 const SHOWN_MAX: usize = 200;
 
-pub(super) fn of(evidence: &Evidence<'_>, seen: &Seen, measures: &Measures) -> Vec<Check> {
+pub(super) fn of(
+    evidence: &Evidence<'_>,
+    seen: &Seen,
+    measures: &Measures,
+    leeway: &mut Leeway,
+) -> Vec<Check> {
     let expect = &evidence.scenario.document.expect;
     let ended = seen.ended.as_ref();
     let reason = ended.map_or("not ended".to_owned(), |ended| ended.reason.to_string());
@@ -27,23 +32,26 @@ pub(super) fn of(evidence: &Evidence<'_>, seen: &Seen, measures: &Measures) -> V
     }
     for (what, count) in &expect.desk {
         let name = format!("desk.{}", what.name());
-        checks.push(counted(&name, *count, at_the_desk(evidence, *what)));
+        let count = leeway.desk(&name, *what, *count);
+        checks.push(counted(&name, count, at_the_desk(evidence, *what)));
     }
     for (kind, count) in &expect.events {
         let name = format!("events.{}", kind.as_str());
-        checks.push(counted(&name, *count, seen.count(kind.as_str())));
+        let count = leeway.events(&name, kind, *count);
+        checks.push(counted(&name, count, seen.count(kind.as_str())));
     }
     for kind in &expect.never {
         let name = format!("never.{}", kind.as_str());
-        let none = Count::exactly(0);
+        let none = leeway.events(&name, kind, Count::exactly(0));
         checks.push(counted(&name, none, seen.count(kind.as_str())));
     }
     answer(evidence, seen, &mut checks);
     if !expect.trajectory.is_empty() {
-        checks.push(trajectory(&expect.trajectory, &seen.root));
+        checks.push(trajectory(&expect.trajectory, &seen.root, leeway));
     }
     tree::check(evidence, seen, &mut checks);
     if let Some(count) = expect.restarts {
+        let count = leeway.more("restarts", count);
         checks.push(counted("restarts", count, measures.restarts));
     }
     struck(evidence, seen, &mut checks);
@@ -141,11 +149,17 @@ fn shown(value: &Value) -> String {
 }
 
 /// Whether the kinds came in this order, with others in between.
-fn trajectory(expected: &[EventKind], root: &[String]) -> Check {
+fn trajectory(expected: &[EventKind], root: &[String], leeway: &mut Leeway) -> Check {
     let mut came = root.iter();
-    let missing = expected
-        .iter()
-        .find(|kind| !came.any(|seen| seen == kind.as_str()));
+    let missing = expected.iter().find(|kind| {
+        let rest = came.clone();
+        let there = came.any(|seen| seen == kind.as_str());
+        let passed = !there && leeway.may_miss(kind.as_str());
+        if passed {
+            came = rest;
+        }
+        !there && !passed
+    });
     let words: Vec<_> = expected.iter().map(EventKind::as_str).collect();
     Check {
         name: "trajectory".to_owned(),

@@ -40,6 +40,13 @@ pub fn report(report: &Report) -> String {
         text.push_str(&line);
         text.push('\n');
     }
+    if !report.leeway.is_empty() {
+        let _written = writeln!(
+            text,
+            "  as at least (effect.landed: at most) what the scenario counts, for the faults of the command line: {}",
+            report.leeway.join(", ")
+        );
+    }
     let m = &report.measures;
     let _written = writeln!(
         text,
