@@ -89,6 +89,8 @@ pub(crate) enum Message {
         child: RunId,
         /// Its actor.
         actor: ActorCell,
+        /// It lived already, started for an earlier obligation: it does not know what is new.
+        found: bool,
     },
     /// A child does not sleep any more: it is to be started.
     Wake {

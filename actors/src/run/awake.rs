@@ -235,7 +235,11 @@ impl Incarnation {
             Message::Spoken { hash, verdict } => self.spoken(hash, verdict).await?,
             Message::Unstored { why } => return Err(RunError::Refused { why }),
             Message::Broken { duty, why } => return Err(RunError::Broken { duty, why }),
-            Message::ChildStarted { child, actor } => self.child_started(child, actor),
+            Message::ChildStarted {
+                child,
+                actor,
+                found,
+            } => self.child_started(child, actor, found),
             Message::Wake { child } => self.wake_child(&child),
             Message::ChildBlocked { child, why, lost } => {
                 let key = (self.key.0.clone(), child.clone());

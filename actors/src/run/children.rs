@@ -103,7 +103,7 @@ impl Incarnation {
         true
     }
 
-    /// A child is awake again, or about to be: it is started as the obligation says.
+    /// What is owed to a child is carried out anew: it is awake again, or about to be, or may not know of it.
     pub(super) fn wake_child(&mut self, child: &RunId) {
         let awaited = self
             .driver
@@ -157,10 +157,14 @@ impl Incarnation {
         }
     }
 
-    /// A child's actor was started; it may be gone again already.
-    pub(super) fn child_started(&mut self, child: RunId, actor: ActorCell) {
-        if is_alive(&actor) {
-            self.children.insert(child, actor);
+    /// A child's actor was started; it may be gone again already. One that was found alive is told what has come up since it was started.
+    pub(super) fn child_started(&mut self, child: RunId, actor: ActorCell, found: bool) {
+        if !is_alive(&actor) {
+            return;
+        }
+        self.children.insert(child.clone(), actor);
+        if found {
+            self.wake_child(&child);
         }
     }
 
@@ -235,14 +239,19 @@ async fn start(arguments: Arguments, supervisor: ActorCell) -> Message {
         && is_alive(&actor)
         && actor.try_get_supervisor().map(|known| known.get_id()) == Some(supervisor.get_id())
     {
-        // Started before this run was folded anew.
-        return Message::ChildStarted { child, actor };
+        // Started before this run was folded anew, or for an obligation that has changed while it was.
+        return Message::ChildStarted {
+            child,
+            actor,
+            found: true,
+        };
     }
     let name = actor_name(&arguments.services, &key);
     match RunActor::spawn_linked(Some(name), RunActor, arguments, supervisor).await {
         Ok((actor, _)) => Message::ChildStarted {
             child,
             actor: actor.get_cell(),
+            found: false,
         },
         Err(SpawnErr::StartupFailed(error)) => match error.downcast::<RunError>() {
             Ok(error) if error.blocks() => blocked(&child, &error),
