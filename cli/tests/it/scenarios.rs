@@ -143,7 +143,7 @@ fn a_fault_of_the_command_line_strikes_and_the_listed_addresses_are_those_that_c
     let fault = "root/research[1]@effect.landed:before=kill_actor";
     let report = place
         .run(&["run", "worker-crash", "--fault", fault, "--json"])
-        .json(1);
+        .json(0);
     let checks = report
         .pointer("/checks")
         .and_then(Value::as_array)
@@ -153,7 +153,7 @@ fn a_fault_of_the_command_line_strikes_and_the_listed_addresses_are_those_that_c
         .find(|check| text(check, "/name") == format!("fault {fault}"))
         .expect("it is checked");
     assert_eq!(check.pointer("/held"), Some(&json!(true)));
-    // The scenario says one crash; now there are two.
+    // The scenario says one crash; now there are two, and the verdict allows for it.
     assert_eq!(count(&place, "child.crashed"), 2);
     assert_eq!(text(&report, "/reason"), "succeeded");
 }

@@ -86,3 +86,24 @@ fn a_cancel_of_the_command_line_cancels_the_run_that_it_names() {
     assert_eq!(wrong.code, 2);
     assert!(wrong.stderr.contains("child.delegated"), "{}", wrong.stderr);
 }
+
+#[test]
+fn a_death_on_purpose_adds_claims_and_restarts_and_the_verdict_holds_all_the_rest() {
+    for fault in [
+        "root@effect.landed:before=kill_host",
+        "root/research[1]@model.proposed:before=panic",
+    ] {
+        let place = Place::new();
+        let said = place.run(&["run", "fan-out-join", "--fault", fault, "--json"]);
+        let report = said.json(0);
+        let loosened = report.pointer("/leeway").and_then(|names| names.as_array());
+        let loosened = loosened.expect("a list");
+        assert!(
+            loosened.contains(&serde_json::json!("never.run.claimed")),
+            "{report}"
+        );
+        for exact in ["reason", "desk.tickets", "duplicates", "lost", "rebuild"] {
+            assert!(!loosened.contains(&serde_json::json!(exact)), "{report}");
+        }
+    }
+}

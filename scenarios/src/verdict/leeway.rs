@@ -7,12 +7,13 @@
 use crate::scenario::{Count, DeskCount, EventKind};
 
 /// Kinds of which a fault may add some.
-const MORE: [&str; 14] = [
+const MORE: [&str; 15] = [
     "callback.absorbed",
     "callback.refused",
     "child.crashed",
     "child.restarted",
     "effect.intended",
+    "effect.lost",
     "effect.not_sent",
     "effect.reconciled",
     "effect.retryable",
