@@ -96,7 +96,8 @@ fn io_at(path: &Path) -> impl FnOnce(io::Error) -> DataDirError + '_ {
     }
 }
 
-fn sync(directory: &Path) -> io::Result<()> {
+/// Makes it durable which names a directory holds.
+pub(crate) fn sync(directory: &Path) -> io::Result<()> {
     File::open(directory)?.sync_all()
 }
 

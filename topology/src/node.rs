@@ -133,6 +133,14 @@ pub struct Restart {
     pub backoff: Millis,
 }
 
+impl Restart {
+    /// How long to wait after a crash when there were so many before it.
+    #[must_use]
+    pub fn wait_after(&self, crashes: u32) -> Millis {
+        Millis(self.backoff.0.saturating_mul(1 << crashes.min(16)))
+    }
+}
+
 fn default_at_most() -> u32 {
     3
 }

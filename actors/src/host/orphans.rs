@@ -29,7 +29,7 @@ use tokio::{sync::mpsc, task::JoinHandle};
 use super::roots;
 use crate::{
     limits::{ORPHANS_AT_ONCE_MAX, ORPHANS_CRASHES_MAX, ORPHANS_WAITING_MAX},
-    run::{Arguments, RunActor, actor_name, child_of_name},
+    run::{Arguments, child_of_name},
     services::{Key, Orphan, Services},
     timers::Timer,
 };
@@ -292,17 +292,8 @@ impl Orphans {
             cancel: None,
             recorded: None,
         };
-        let name = actor_name(&self.services, key);
-        let (myself, key) = (self.myself.clone(), key.clone());
-        tokio::spawn(async move {
-            let me = myself.get_cell();
-            let Err(error) = RunActor::spawn_linked(Some(name), RunActor, arguments, me).await
-            else {
-                return;
-            };
-            let (why, blocks) = roots::reason(error);
-            let _ = myself.cast(OrphansMessage::Failed { key, why, blocks });
-        });
+        let failed = |key, why, blocks| OrphansMessage::Failed { key, why, blocks };
+        roots::start_actor(&self.myself, arguments, failed);
     }
 
     /// An actor stopped in order: its doubts are settled or left to a person, or its run is closed; else it is tried again.

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use coppice_messages::{Millis, Timestamp, event::run::ClaimReason, ids::TreeId};
 use coppice_store::clock;
 use coppice_topology::node::Restart;
-use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, SpawnErr, SupervisionEvent};
+use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, Message, SpawnErr, SupervisionEvent};
 use tokio::sync::{oneshot, watch};
 
 use crate::{
@@ -181,17 +181,8 @@ impl Roots {
             cancel: None,
             recorded: Some(root.recorded.clone()),
         };
-        let name = actor_name(&self.services, &key);
-        let myself = self.myself.clone();
-        tokio::spawn(async move {
-            let me = myself.get_cell();
-            let Err(error) = RunActor::spawn_linked(Some(name), RunActor, arguments, me).await
-            else {
-                return;
-            };
-            let (why, blocks) = reason(error);
-            let _ = myself.cast(RootsMessage::Failed { key, why, blocks });
-        });
+        let failed = |key, why, blocks| RootsMessage::Failed { key, why, blocks };
+        start_actor(&self.myself, arguments, failed);
     }
 
     /// A root's actor is gone: the log says whether its run had ended.
@@ -239,7 +230,7 @@ impl Roots {
             let limit = format!("more than {} crashes within {}", rule.at_most, rule.within);
             root.closing = Some(format!("{limit}, the last: {why}"));
         }
-        let backoff = Millis(rule.backoff.0.saturating_mul(1 << recent.min(16))).min(BACKOFF_MAX);
+        let backoff = rule.wait_after(recent).min(BACKOFF_MAX);
         let myself = self.myself.clone();
         let again = key.clone();
         let timer = self.services.timers.arm(now.plus(backoff), move || {
@@ -249,8 +240,28 @@ impl Roots {
     }
 }
 
+/// Starts a run's actor below a supervisor, in a task, which tells it when that failed: why, and whether the chain is at fault.
+pub(super) fn start_actor<M: Message>(
+    supervisor: &ActorRef<M>,
+    arguments: Arguments,
+    failed: impl FnOnce(Key, String, bool) -> M + Send + 'static,
+) {
+    let key = (arguments.tenant.clone(), arguments.run.clone());
+    let name = actor_name(&arguments.services, &key);
+    let supervisor = supervisor.clone();
+    tokio::spawn(async move {
+        let cell = supervisor.get_cell();
+        let Err(error) = RunActor::spawn_linked(Some(name), RunActor, arguments, cell).await else {
+            return;
+        };
+        let (why, blocks) = reason(error);
+        // A supervisor that is gone ends the host.
+        let _ = supervisor.cast(failed(key, why, blocks));
+    });
+}
+
 /// Why an actor did not start, and whether its chain is at fault.
-pub(super) fn reason(error: SpawnErr) -> (String, bool) {
+fn reason(error: SpawnErr) -> (String, bool) {
     match error {
         SpawnErr::StartupFailed(error) => match error.downcast::<RunError>() {
             Ok(error) => (with_causes(&*error), error.blocks()),

@@ -1,6 +1,9 @@
 //! Runs that were given up, and the actors that close them, which die too: every descendant of an ended tree has its end.
 
-use coppice_actors::api::{ApiClient, ListRequest, RunStateFilter, StartRequest, Started};
+use coppice_actors::{
+    api::{ApiClient, ListRequest, RunStateFilter, StartRequest, Started},
+    host::Host,
+};
 use coppice_messages::{Value, event::run::Reason};
 
 use crate::support::{Place, comparison, ended, release, tenant, whole};
@@ -16,6 +19,16 @@ fn nested() -> StartRequest {
         "user:test",
     )
     .unwrap()
+}
+
+/// A tree that has ended without a run that nobody could close, which dies of so many claims.
+async fn left_open(place: &Place, claims: u32) -> (Host, ApiClient, Started) {
+    let fault = format!("root/lead[0]/work-1[0]@run.claimed:before=panic*{claims}");
+    let host = place.host(place.faulty(&[DIES, &fault])).await;
+    let client = place.client().await;
+    let started = client.start(&tenant(), &nested()).await.unwrap();
+    ended(&client, &started.run).await;
+    (host, client, started)
 }
 
 /// Waits until no run is open any more, and looks at what is recorded.
@@ -61,11 +74,7 @@ async fn a_run_whose_closer_dies_is_closed_by_the_next() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_nobody_could_close_and_those_below_it_are_closed_when_their_tree_has_ended() {
     let place = Place::new().await;
-    let faults = [DIES, "root/lead[0]/work-1[0]@run.claimed:before=panic*7"];
-    let host = place.host(place.faulty(&faults)).await;
-    let client = place.client().await;
-    let started = client.start(&tenant(), &nested()).await.unwrap();
-    ended(&client, &started.run).await;
+    let (host, client, started) = left_open(&place, 7).await;
     let counts = place.counts(&client, &started).await;
     assert_eq!(counts.of("child.given_up"), 1);
     // Settled without having returned.
@@ -77,11 +86,7 @@ async fn a_run_that_nobody_could_close_and_those_below_it_are_closed_when_their_
 #[tokio::test(flavor = "multi_thread")]
 async fn what_this_host_cannot_close_the_next_one_does() {
     let place = Place::new().await;
-    let faults = [DIES, "root/lead[0]/work-1[0]@run.claimed:before=panic*100"];
-    let host = place.host(place.faulty(&faults)).await;
-    let client = place.client().await;
-    let started = client.start(&tenant(), &nested()).await.unwrap();
-    ended(&client, &started.run).await;
+    let (host, _, started) = left_open(&place, 100).await;
     host.stop().await;
 
     let host = place.host(place.options()).await;

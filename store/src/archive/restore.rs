@@ -6,7 +6,7 @@
 
 use std::{
     ffi::OsString,
-    fs::{self, File},
+    fs,
     io::{self, Read},
     path::{Path, PathBuf},
 };
@@ -15,7 +15,7 @@ use fjall::{Keyspace, PersistMode};
 
 use super::{Entry, ReadArchiveError, Reader, Record, WholeError, check, whole::named};
 use crate::{
-    data_dir::{DataDir, DataDirError, remove_marked},
+    data_dir::{DataDir, DataDirError, remove_marked, sync},
     limits::BATCH_BYTES_MAX,
     log::{Log, ReadError, Tables, meta, runs},
     mark::{self, Shorter},
@@ -131,8 +131,7 @@ pub fn restore<R: Read>(
     under_way.path = Some(data.to_owned());
     let parent = data.parent().filter(|path| !path.as_os_str().is_empty());
     let parent = parent.unwrap_or(Path::new("."));
-    let synced = File::open(parent).and_then(|parent| parent.sync_all());
-    synced.map_err(io_at(parent))?;
+    sync(parent).map_err(io_at(parent))?;
     DataDir::finish(data)?;
     under_way.path = None;
     drop(directory);

@@ -1,7 +1,7 @@
 //! Supervision: a child whose actor died is started again within its intensity, then given up (`spec/delegation.md` 5).
 
 use coppice_messages::{
-    Event, Millis, Timestamp,
+    Event, Timestamp,
     event::child::{self, Crashed, GivenUp, Restarted},
     ids::RunId,
 };
@@ -90,8 +90,7 @@ impl State {
                 ]
             }
             RestartKind::Transient => {
-                let backoff =
-                    Millis(rule.backoff.0.saturating_mul(1 << recent.min(16))).min(BACKOFF_MAX);
+                let backoff = rule.wait_after(recent).min(BACKOFF_MAX);
                 vec![crashed(Some(turn.now.plus(backoff)))]
             }
         })
@@ -113,8 +112,7 @@ impl State {
                 end: None,
             });
         }
-        let backoff = self.restart_rule(child).backoff.0;
-        let backoff = Millis(backoff.saturating_mul(1 << failed.min(16))).min(BACKOFF_MAX);
+        let backoff = self.restart_rule(child).wait_after(failed).min(BACKOFF_MAX);
         Ok(vec![Event::Child(child::Event::Crashed(Crashed {
             child: id.clone(),
             why,
