@@ -10,6 +10,7 @@ pub mod effect;
 pub mod join;
 pub mod model;
 pub mod node;
+pub mod policy;
 pub mod run;
 pub mod system;
 pub mod timer;
@@ -36,6 +37,8 @@ pub enum Event {
     Model(model::Event),
     /// An outside effect.
     Effect(effect::Event),
+    /// What the policy set said.
+    Policy(policy::Event),
     /// A check of success.
     Check(check::Event),
     /// A budget ran out.
@@ -165,4 +168,5 @@ catalogue! {
     "host.stopped" 1 => System(system::Event::HostStopped), system::HostStopped;
     "fault.injected" 1 => System(system::Event::FaultInjected), system::FaultInjected;
     "callback.refused" 1 => System(system::Event::CallbackRefused), system::CallbackRefused;
+    "policy.decided" 1 => Policy(policy::Event::Decided), Box<policy::Decided>;
 }

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     child::Group,
     command::{CheckId, ModelOutcome, Refusal},
-    effect::{NotIntended, Resolution, exhausted},
+    effect::{NotIntended, Resolution, exhausted, recorded},
     limits::CHILDREN_MAX,
     state::{State, Turn},
 };
@@ -197,7 +197,11 @@ impl State {
         {
             Some(Proposal::Call { tool, arguments }) => {
                 match self.intend(node, agent.call, tool, arguments.clone(), turn) {
-                    Ok(intended) => vec![intended],
+                    Ok(events) => events,
+                    Err(NotIntended::Denied(denied)) => vec![
+                        recorded(denied.decided),
+                        refused(node, agent.call, "/tool", denied.message),
+                    ],
                     Err(NotIntended::Budget(over)) => vec![exhausted(over)],
                     Err(NotIntended::Refused { message, .. }) => {
                         vec![refused(node, agent.call, "/tool", message)]

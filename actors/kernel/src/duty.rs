@@ -158,7 +158,8 @@ impl State {
             | Status::Declined { .. }
             | Status::Again { .. }
             | Status::Escalated { .. }
-            | Status::Withdrawn { .. } => None,
+            | Status::Withdrawn { .. }
+            | Status::Denied { .. } => None,
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod decide;
 mod evolve;
+mod govern;
 mod intend;
 
 use std::{collections::BTreeMap, sync::Arc};
@@ -11,14 +12,14 @@ use coppice_messages::{
     budget::Overdrawn,
     event::{
         budget,
-        effect::{self, Intended, ResultCheck},
+        effect::{Intended, ResultCheck},
     },
     ids::EffectKey,
 };
 use coppice_topology::tool::Attempts;
 use serde::Serialize;
 
-pub(crate) use self::intend::NotIntended;
+pub(crate) use self::{govern::recorded, intend::NotIntended};
 use crate::state::{Room, State, Turn};
 
 /// The effects of one run by key.
@@ -70,6 +71,11 @@ pub enum Status {
         /// The check that failed.
         why: String,
     },
+    /// The policy set denied it: nothing was sent and nothing will be.
+    Denied {
+        /// Its reason.
+        why: String,
+    },
 }
 
 /// What an effect came to, for the node or agent that wanted it.
@@ -103,7 +109,8 @@ impl Effects {
             | Status::Declined { .. }
             | Status::Again { .. }
             | Status::Escalated { .. }
-            | Status::Withdrawn { .. } => None,
+            | Status::Withdrawn { .. }
+            | Status::Denied { .. } => None,
         }
     }
 
@@ -147,6 +154,10 @@ impl State {
             },
             Status::Withdrawn { why } => Resolution::Failed {
                 class: "withdrawn",
+                message: why.clone(),
+            },
+            Status::Denied { why } => Resolution::Failed {
+                class: "policy_denied",
                 message: why.clone(),
             },
             Status::Again { .. } if self.may_try_again(effect) => Resolution::Pending,
@@ -197,7 +208,11 @@ impl State {
         let mut intended = Intended::clone(&effect.intended);
         intended.attempt += 1;
         intended.send_by = Self::send_by(turn.now);
-        vec![Event::Effect(effect::Event::Intended(Box::new(intended)))]
+        intended.policy = None;
+        match self.governed(intended, turn) {
+            Ok(events) => events,
+            Err(denied) => vec![recorded(denied.decided)],
+        }
     }
 }
 

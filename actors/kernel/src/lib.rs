@@ -16,6 +16,7 @@ mod decide;
 mod driver;
 mod duty;
 mod effect;
+pub mod governor;
 mod lifecycle;
 pub mod limits;
 pub mod open;

@@ -16,7 +16,7 @@ use coppice_topology::{
 use serde::Serialize;
 
 use crate::{
-    agent::Agents, check::Checks, child::Children, duty::Duty, effect::Effects,
+    agent::Agents, check::Checks, child::Children, duty::Duty, effect::Effects, governor::Governor,
     lifecycle::Lifecycle, progress::Nodes, wait::Waits,
 };
 
@@ -47,6 +47,7 @@ pub struct Turn<'a> {
     /// The store's room.
     pub room: Room,
     blobs: &'a dyn Blobs,
+    governor: Option<Arc<dyn Governor>>,
     kept: RefCell<BTreeMap<Digest, Vec<u8>>>,
 }
 
@@ -58,8 +59,19 @@ impl<'a> Turn<'a> {
             now,
             room,
             blobs,
+            governor: None,
             kept: RefCell::default(),
         }
+    }
+
+    /// The same, with a policy set that is asked before each effect. Without one, what envelope and contract allow is allowed.
+    #[must_use]
+    pub fn governed_by(self, governor: Option<Arc<dyn Governor>>) -> Self {
+        Self { governor, ..self }
+    }
+
+    pub(crate) fn governor(&self) -> Option<&dyn Governor> {
+        self.governor.as_deref()
     }
 
     /// The value of a payload; none when its blob is not at hand.
@@ -235,6 +247,7 @@ impl State {
             | Event::Join(_)
             | Event::Model(_)
             | Event::Effect(_)
+            | Event::Policy(_)
             | Event::Check(_)
             | Event::Budget(_)
             | Event::Timer(_)
@@ -255,6 +268,7 @@ impl State {
             Event::Join(event) => self.evolve_join(event, meta, touched),
             Event::Model(event) => self.evolve_model(event, meta, touched),
             Event::Effect(event) => self.evolve_effect(event, meta, touched),
+            Event::Policy(event) => self.evolve_policy(event, touched),
             Event::Check(event) => self.evolve_check(event, meta, touched),
             Event::Budget(event) => self.evolve_budget(event, meta, touched),
             Event::Timer(event) => self.evolve_timer(event),

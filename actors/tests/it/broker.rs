@@ -94,6 +94,7 @@ impl Calling {
             action: Digest::of(key.as_bytes()),
             attempt: 1,
             send_by: clock::now().plus(Millis(5_000)),
+            policy: None,
             reserved: Spent {
                 network: 64 * 1024,
                 ..Spent::step()

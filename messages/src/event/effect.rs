@@ -63,6 +63,9 @@ pub struct Intended {
     pub send_by: Timestamp,
     /// Reserved until the outcome is recorded.
     pub reserved: Spent,
+    /// Version of the policy set that allowed it; none where there is no set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<Digest>,
 }
 
 /// Provably no byte left.

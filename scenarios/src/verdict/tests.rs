@@ -98,6 +98,7 @@ fn intended(tool: &str, operation: &str) -> Event {
         action: Digest::ZERO,
         attempt: 1,
         send_by: Timestamp(0),
+        policy: None,
         reserved: Default::default(),
     })))
 }

@@ -30,6 +30,7 @@ fn intended(key: EffectKey) -> Event {
         action: Digest::of(b"action"),
         attempt: 1,
         send_by: Timestamp(5),
+        policy: None,
         reserved: Spent::default(),
     })))
 }

@@ -8,6 +8,7 @@ use coppice_messages::{
         join,
         model::{self, Proposal},
         node::{self, Outcome},
+        policy,
         run::{self, ClaimReason, Program},
         system, timer,
     },
@@ -23,6 +24,9 @@ pub fn fact(event: &Event) -> String {
         Event::Join(event) => join_fact(event),
         Event::Model(event) => model_fact(event),
         Event::Effect(event) => effect_fact(event),
+        Event::Policy(policy::Event::Decided(decided)) => {
+            format!("{}: {}: {}", decided.node, decided.tool, decided.sentence())
+        }
         Event::Check(check::Event::Passed(passed)) => {
             format!("{}: check {} holds", passed.node, passed.check)
         }

@@ -105,6 +105,7 @@ impl Folded {
                 self.timers.remove(&due.node);
             }
             Event::Join(_)
+            | Event::Policy(_)
             | Event::Check(_)
             | Event::Budget(_)
             | Event::Callback(_)

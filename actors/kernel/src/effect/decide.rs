@@ -85,7 +85,8 @@ impl State {
             | Status::Declined { .. }
             | Status::Again { .. }
             | Status::Escalated { .. }
-            | Status::Withdrawn { .. } => Err(not_open()),
+            | Status::Withdrawn { .. }
+            | Status::Denied { .. } => Err(not_open()),
         }
     }
 

@@ -3,14 +3,16 @@
 use coppice_messages::{
     Digest, Event, Payload, Spent, Value,
     budget::Overdrawn,
-    contract::HumanControl,
     digest::LengthPrefixed,
     event::effect::{self, Conflicted, Intended},
     ids::{EffectKey, NodeName, ToolName},
 };
 use coppice_topology::{node::Call, plan::PinnedTool};
 
-use super::{Resolution, exhausted};
+use super::{
+    Resolution, exhausted,
+    govern::{Denied, recorded},
+};
 use crate::state::{Room, State, Turn};
 
 /// Why a call does not become an intent.
@@ -28,6 +30,8 @@ pub(crate) enum NotIntended {
     UnderWay,
     /// The store has no room for a further intent: decided anew once there is.
     NoRoom,
+    /// The policy set does not let it happen.
+    Denied(Denied),
     /// The key stands for other arguments.
     Conflict(Conflicted),
 }
@@ -105,22 +109,7 @@ impl State {
                 ),
             );
         }
-        let operation = pinned.contract.operation;
-        match self.plan.contract.human_control.get(&operation) {
-            None | Some(HumanControl::None) => Ok(pinned),
-            Some(HumanControl::Forbidden) => refused(
-                "refused_tool",
-                format!("the contract forbids {operation}, whoever approves"),
-            ),
-            Some(HumanControl::Preview | HumanControl::Approve | HumanControl::TwoPerson) => {
-                refused(
-                    "refused_tool",
-                    format!(
-                        "the contract wants people to be asked before {operation}, and nobody can be"
-                    ),
-                )
-            }
-        }
+        Ok(pinned)
     }
 
     /// The intent to call a tool, with what it needs reserved; or why not.
@@ -131,8 +120,9 @@ impl State {
         tool: &ToolName,
         arguments: Payload,
         turn: &Turn<'_>,
-    ) -> Result<Event, NotIntended> {
+    ) -> Result<Vec<Event>, NotIntended> {
         let pinned = self.callable(tool)?;
+        self.controlled(pinned)?;
         let operation = self.operation(pinned, node, call, turn)?;
         let lineage = self.opened().map_or(&self.run, |opened| &opened.lineage);
         let key = EffectKey::derive(&self.tenant, tool, lineage, &operation);
@@ -158,7 +148,7 @@ impl State {
         if turn.room == Room::Low {
             return Err(NotIntended::NoRoom);
         }
-        Ok(Event::Effect(effect::Event::Intended(Box::new(Intended {
+        let intended = Intended {
             key,
             node: node.clone(),
             call,
@@ -170,7 +160,9 @@ impl State {
             attempt: 1,
             send_by: Self::send_by(turn.now),
             reserved,
-        }))))
+            policy: None,
+        };
+        self.governed(intended, turn).map_err(NotIntended::Denied)
     }
 
     fn action_digest(&self, tool: &PinnedTool, arguments: &Payload, key: EffectKey) -> Digest {
@@ -208,13 +200,17 @@ impl State {
             }
         };
         match self.intend(node, 0, &call.tool, arguments.clone(), turn) {
-            Ok(intended) => {
+            Ok(events) => {
                 turn.keep_bytes(&arguments, large);
-                vec![intended]
+                events
             }
             Err(NotIntended::Refused { class, message }) => vec![self.failed(node, class, message)],
             Err(NotIntended::Budget(over)) => vec![exhausted(over)],
             Err(NotIntended::DoneBefore(key)) => vec![self.done(node, Some(key))],
+            Err(NotIntended::Denied(denied)) => {
+                let failed = self.failed(node, denied.class, denied.message);
+                vec![recorded(denied.decided), failed]
+            }
             Err(NotIntended::UnderWay | NotIntended::NoRoom) => Vec::new(),
             Err(NotIntended::Conflict(conflicted)) => {
                 let failed = self.failed(

@@ -8,6 +8,7 @@ mod crash;
 mod joins;
 mod laws;
 mod picture;
+mod policy;
 mod room;
 mod tables;
 mod waits;

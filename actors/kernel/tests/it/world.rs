@@ -12,6 +12,7 @@ use std::{
 use coppice_kernel::{
     Command, Driver, Duty, Identity, Input, Obligation, Output, Prepared, Room, Start, State, Turn,
     command::{ChildEnd, ChildEndFacts},
+    governor::Governor,
     open,
 };
 use coppice_messages::{
@@ -94,6 +95,8 @@ pub struct World {
     pub now: Timestamp,
     /// The store's room.
     pub room: Room,
+    /// The policy set.
+    pub governor: Option<Arc<dyn Governor>>,
     pub log: Vec<Recorded>,
     pub blobs: BlobStore,
     /// How often each write was done.
@@ -134,6 +137,7 @@ impl World {
             weather,
             now: Timestamp(1_000_000_000_000_000),
             room: Room::Enough,
+            governor: None,
             log: Vec::new(),
             blobs: BlobStore::default(),
             desk: BTreeMap::new(),
@@ -281,7 +285,8 @@ impl World {
             parent,
         };
         let mut driver = Driver::new(self.fold(run), identity, start);
-        let outputs = driver.begin(Turn::new(self.now, self.room, &self.blobs));
+        let turn = Turn::new(self.now, self.room, &self.blobs).governed_by(self.governor.clone());
+        let outputs = driver.begin(turn);
         self.drivers.insert(run.clone(), driver);
         self.take(run, outputs);
     }
@@ -296,10 +301,11 @@ impl World {
     }
 
     fn give(&mut self, run: &RunId, input: Input) {
+        let turn = Turn::new(self.now, self.room, &self.blobs).governed_by(self.governor.clone());
         let Some(driver) = self.drivers.get_mut(run) else {
             return;
         };
-        let outputs = driver.handle(input, Turn::new(self.now, self.room, &self.blobs));
+        let outputs = driver.handle(input, turn);
         self.take(run, outputs);
     }
 

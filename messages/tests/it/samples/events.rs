@@ -3,7 +3,9 @@
 use coppice_messages::{
     Digest, Dimension, Event, Millis, Operation, Payload, Spent, Value,
     delegation::{AuthorityScope, BudgetRequest, Request},
-    event::{budget, callback, check, child, effect, join, model, node, run, system, timer},
+    event::{
+        budget, callback, check, child, effect, join, model, node, policy, run, system, timer,
+    },
     ids::{EffectKey, RunId},
 };
 
@@ -19,6 +21,7 @@ pub fn events() -> Vec<Event> {
     all.extend(model_events().into_iter().map(Event::Model));
     all.extend(effect_events().into_iter().map(Event::Effect));
     all.extend(outcome_events().into_iter().map(Event::Effect));
+    all.extend(policy_events().into_iter().map(Event::Policy));
     all.extend(check_events().into_iter().map(Event::Check));
     all.extend(budget_events().into_iter().map(Event::Budget));
     all.extend(callback_events().into_iter().map(Event::Callback));
@@ -335,6 +338,7 @@ fn effect_events() -> Vec<effect::Event> {
             action: Digest::of(b"action"),
             attempt: 1,
             send_by: at(30),
+            policy: None,
             reserved: spent(),
         })),
         effect::Event::NotSent(effect::NotSent {
@@ -447,6 +451,43 @@ fn outcome_events() -> Vec<effect::Event> {
             effect::Source::Answer,
         ),
     ]
+}
+
+fn policy_events() -> Vec<policy::Event> {
+    let decided = policy::Decided {
+        node: named("file"),
+        call: 0,
+        key: key(),
+        attempt: 1,
+        tool: named("create_ticket"),
+        action: Digest::of(b"action"),
+        decision: policy::Decision::Allow,
+        policy: Digest::of(b"policy set"),
+        policies: vec!["support-writes".into()],
+        reason: String::new(),
+    };
+    let denied = policy::Decided {
+        decision: policy::Decision::Deny,
+        policies: vec!["refund-limit".into()],
+        reason: "refunds over 100.00 are for people".into(),
+        ..decided.clone()
+    };
+    let nothing_permits = policy::Decided {
+        decision: policy::Decision::Deny,
+        policies: vec![],
+        ..decided.clone()
+    };
+    let approve = policy::Decided {
+        decision: policy::Decision::Approve {
+            by: "role:operator".into(),
+            people: 2,
+        },
+        ..decided.clone()
+    };
+    [decided, denied, nothing_permits, approve]
+        .into_iter()
+        .map(|decided| policy::Event::Decided(Box::new(decided)))
+        .collect()
 }
 
 fn check_events() -> Vec<check::Event> {

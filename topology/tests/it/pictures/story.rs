@@ -265,6 +265,7 @@ impl Story {
             action: Digest::ZERO,
             attempt: 1,
             send_by: self.now(),
+            policy: None,
             reserved: spent(1, 0),
         };
         self.push(
