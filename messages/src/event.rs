@@ -11,6 +11,7 @@ pub mod join;
 pub mod model;
 pub mod node;
 pub mod policy;
+pub mod progress;
 pub mod run;
 pub mod system;
 pub mod timer;
@@ -43,6 +44,8 @@ pub enum Event {
     Check(check::Event),
     /// A budget ran out.
     Budget(budget::Event),
+    /// A loop that gets nowhere.
+    Progress(progress::Event),
     /// A callback or a signal.
     Callback(callback::Event),
     /// A durable timer.
@@ -159,6 +162,7 @@ catalogue! {
     "check.passed" 1 => Check(check::Event::Passed), check::Passed;
     "check.failed" 1 => Check(check::Event::Failed), check::Failed;
     "budget.exhausted" 1 => Budget(budget::Event::Exhausted), budget::Exhausted;
+    "progress.stalled" 1 => Progress(progress::Event::Stalled), progress::Stalled;
     "callback.received" 1 => Callback(callback::Event::Received), callback::Received;
     "callback.absorbed" 1 => Callback(callback::Event::Absorbed), callback::Absorbed;
     "signal.received" 1 => Callback(callback::Event::Signal), callback::Signal;

@@ -1,6 +1,7 @@
 //! The loop of an agent node: ask, take the proposal as data, check it, act, ask again (`spec/run.md` 2).
 
 mod evolve;
+mod stall;
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -11,7 +12,7 @@ use coppice_messages::{
         check, effect, join, model,
         model::{Asked, Failed, Proposal, Proposed, Refused},
     },
-    ids::{EffectKey, NodeName, SlotName},
+    ids::{AgentName, EffectKey, NodeName, SlotName, ToolName},
 };
 use coppice_topology::node::{AgentLoop, Kind};
 use serde::{Deserialize, Serialize};
@@ -23,6 +24,9 @@ use crate::{
     limits::CHILDREN_MAX,
     state::{State, Turn},
 };
+
+/// The field that names the class of a failure in what the model is shown of it.
+const FAILURE_CLASS: &str = "error";
 
 /// The loops of this run's agent nodes.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
@@ -142,7 +146,7 @@ impl State {
             Phase::Asking(_) => Vec::new(),
             Phase::Idle => self.ask(node, body, agent.call, &agent.turns, turn),
             Phase::Answered(_) => vec![self.done(node, None)],
-            Phase::Acting(None) => self.act(node, agent, turn),
+            Phase::Acting(None) => self.act(node, body, agent, turn),
             Phase::Acting(Some(key)) => self.acted(node, body, agent, key, turn),
             Phase::Delegating(slot) => self.delegated(node, body, agent, slot, turn),
         }
@@ -156,6 +160,9 @@ impl State {
         turns: &[Turned],
         turn: &Turn<'_>,
     ) -> Vec<Event> {
+        if let Some(end) = self.stalled(node, turns) {
+            return end;
+        }
         let Some(agent) = self.plan.agents.get(&body.agent) else {
             return vec![self.failed(
                 node,
@@ -189,12 +196,22 @@ impl State {
     }
 
     /// Acts on a recorded proposal.
-    fn act(&self, node: &NodeName, agent: &AgentState, turn: &Turn<'_>) -> Vec<Event> {
+    fn act(
+        &self,
+        node: &NodeName,
+        body: &AgentLoop,
+        agent: &AgentState,
+        turn: &Turn<'_>,
+    ) -> Vec<Event> {
         match agent
             .turns
             .last()
             .and_then(|turned| turned.proposal.as_ref())
         {
+            Some(Proposal::Call { tool, .. }) if !self.is_tool_of(&body.agent, tool) => {
+                let why = format!("{tool} is not among the tools of {}", body.agent);
+                vec![refused(node, agent.call, "/tool", why)]
+            }
             Some(Proposal::Call { tool, arguments }) => {
                 match self.intend(node, agent.call, tool, arguments.clone(), turn) {
                     Ok(events) => events,
@@ -233,6 +250,12 @@ impl State {
             }) => self.open_delegation(node, agent.call, to, items, delegation, turn),
             Some(Proposal::Say(_) | Proposal::Answer(_)) | None => Vec::new(),
         }
+    }
+
+    /// An agent calls what its declaration lists, also in a run that may call more for its other nodes.
+    fn is_tool_of(&self, agent: &AgentName, tool: &ToolName) -> bool {
+        let agent = self.plan.agents.get(agent);
+        agent.is_some_and(|agent| agent.tools.contains(tool))
     }
 
     /// The effect of a proposed call: once it is resolved the model is asked again and shown the result.
@@ -397,7 +420,7 @@ pub(crate) fn refused(node: &NodeName, call: u32, path: &str, why: String) -> Ev
 
 fn failure_shown(class: &str, message: &str) -> Payload {
     Payload::Inline(Value::map([
-        ("error", Value::from(class)),
+        (FAILURE_CLASS, Value::from(class)),
         ("message", Value::from(message)),
     ]))
 }

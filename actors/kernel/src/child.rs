@@ -122,6 +122,11 @@ impl Group {
         self.outcomes.is_some()
     }
 
+    /// Whether one of its members succeeded.
+    pub(crate) fn has_success(&self) -> bool {
+        self.succeeded > 0
+    }
+
     /// Whether the members that have not come are cancelled.
     fn is_cancelled(&self) -> bool {
         self.is_decided() && self.then == Then::Cancel

@@ -250,6 +250,7 @@ impl State {
             | Event::Policy(_)
             | Event::Check(_)
             | Event::Budget(_)
+            | Event::Progress(_)
             | Event::Timer(_)
             | Event::Callback(_)
             | Event::System(_) => Ok(()),
@@ -273,6 +274,8 @@ impl State {
             Event::Budget(event) => self.evolve_budget(event, meta, touched),
             Event::Timer(event) => self.evolve_timer(event),
             Event::Callback(event) => self.evolve_callback(event),
+            // What follows from it, the end of the node, is in the same commit.
+            Event::Progress(_) => {}
             Event::System(_) | Event::Unrecognised { .. } => {}
         }
         if self.is_cancelling() {

@@ -65,6 +65,13 @@ fn runaway_spawn_stops_at_the_limits_of_the_envelopes() {
 }
 
 #[test]
+fn no_progress_is_stopped_long_before_the_budget_is_gone() {
+    let place = Place::new();
+    held(&place, "no-progress");
+    assert_eq!(count(&place, "progress.stalled"), 1);
+}
+
+#[test]
 fn a_cancel_of_the_command_line_cancels_the_run_that_it_names() {
     let place = Place::new();
     let cancel = "root@child.delegated";

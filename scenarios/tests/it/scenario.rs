@@ -44,6 +44,7 @@ fn every_scenario_of_the_library_can_be_read_under_its_own_name() {
         "fan-out-join",
         "host-crash",
         "nested",
+        "no-progress",
         "quorum",
         "restart-storm",
         "runaway-spawn",

@@ -38,6 +38,10 @@ pub fn fact(event: &Event) -> String {
             "{}: {} asked, {} left",
             over.dimension, over.asked, over.left
         ),
+        Event::Progress(coppice_messages::event::progress::Event::Stalled(stalled)) => format!(
+            "{}: {} calls in a row brought nothing new, {} are allowed",
+            stalled.node, stalled.repeats, stalled.limit
+        ),
         Event::Callback(callback::Event::Received(received)) => {
             format!("callback {} about {:?}", received.id, received.key)
         }

@@ -108,6 +108,7 @@ impl Folded {
             | Event::Policy(_)
             | Event::Check(_)
             | Event::Budget(_)
+            | Event::Progress(_)
             | Event::Callback(_)
             | Event::System(_)
             | Event::Unrecognised { .. } => {}

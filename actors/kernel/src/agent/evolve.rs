@@ -13,6 +13,7 @@ use coppice_messages::{
 
 use super::{AgentState, Phase, Turned, failure_shown};
 use crate::{
+    child::Group,
     duty::Duty,
     effect::Resolution,
     state::{Meta, State},
@@ -146,7 +147,10 @@ impl State {
                     Some((failure_shown(class, &message), false))
                 }
             },
-            Phase::Delegating(slot) => Some((self.children.group_payload(slot), true)),
+            Phase::Delegating(slot) => {
+                let succeeded = self.children.group(slot).is_some_and(Group::has_success);
+                Some((self.children.group_payload(slot), succeeded))
+            }
             Phase::Idle | Phase::Asking(_) | Phase::Acting(None) | Phase::Answered(_) => None,
         }
     }

@@ -44,7 +44,7 @@ fn refused<T>(class: &'static str, message: impl Into<String>) -> Result<T, NotI
 }
 
 impl State {
-    pub(super) fn tool(&self, tool: &ToolName) -> Option<&PinnedTool> {
+    pub(crate) fn tool(&self, tool: &ToolName) -> Option<&PinnedTool> {
         self.plan.tools.get(tool)
     }
 

@@ -10,6 +10,7 @@ mod laws;
 mod picture;
 mod policy;
 mod room;
+mod stalls;
 mod tables;
 mod waits;
 mod world;

@@ -20,12 +20,15 @@ use coppice_messages::{
     delegation::Root,
     event::{
         self,
+        effect::Intended,
+        model::Proposal,
         run::{ClaimReason, Ended},
     },
     ids::{ClientKey, EffectKey, RunId, TenantId, TreeId},
 };
 use coppice_topology::Plan;
 
+pub use self::outside::calls;
 pub use self::plans::{comparison, plan_of};
 
 /// A small random source with a seed.
@@ -113,6 +116,10 @@ pub struct World {
     input: Value,
     /// Items whose model never answers.
     pub failing: fn(&Value) -> bool,
+    /// What a model proposes: on which work, for which agent, after how many calls, shown which last result.
+    pub proposes: fn(&Value, &str, usize, Option<Payload>) -> Proposal,
+    /// What a tool gives.
+    pub gives: fn(&Intended) -> Payload,
     /// Looks at the world after every step.
     pub after_step: fn(&World),
 }
@@ -152,6 +159,8 @@ impl World {
             tenant,
             input,
             failing: |_| false,
+            proposes: outside::two_reads_and_an_answer,
+            gives: outside::what_was_asked,
             after_step: |_| {},
         }
     }

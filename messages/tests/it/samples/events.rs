@@ -4,7 +4,8 @@ use coppice_messages::{
     Digest, Dimension, Event, Millis, Operation, Payload, Spent, Value,
     delegation::{AuthorityScope, BudgetRequest, Request},
     event::{
-        budget, callback, check, child, effect, join, model, node, policy, run, system, timer,
+        budget, callback, check, child, effect, join, model, node, policy, progress, run, system,
+        timer,
     },
     ids::{EffectKey, RunId},
 };
@@ -24,6 +25,7 @@ pub fn events() -> Vec<Event> {
     all.extend(policy_events().into_iter().map(Event::Policy));
     all.extend(check_events().into_iter().map(Event::Check));
     all.extend(budget_events().into_iter().map(Event::Budget));
+    all.push(Event::Progress(progress::Event::Stalled(stalled())));
     all.extend(callback_events().into_iter().map(Event::Callback));
     all.extend(timer_events().into_iter().map(Event::Timer));
     all.extend(system_events().into_iter().map(Event::System));
@@ -516,6 +518,15 @@ fn budget_events() -> Vec<budget::Event> {
             })
         })
         .collect()
+}
+
+fn stalled() -> progress::Stalled {
+    progress::Stalled {
+        node: named("think"),
+        call: 9,
+        repeats: 4,
+        limit: 4,
+    }
 }
 
 fn callback_events() -> Vec<callback::Event> {

@@ -58,7 +58,7 @@ impl World {
                 let landed = self
                     .desk
                     .contains_key(&intended.key)
-                    .then(|| (receipt(), ResultCheck::Ok, result(&intended)));
+                    .then(|| (receipt(), ResultCheck::Ok, (self.gives)(&intended)));
                 let outcome = EffectOutcome::Reconciled {
                     landed,
                     source: Source::Lookup,
@@ -181,22 +181,7 @@ impl World {
                 usage,
             };
         }
-        let call = |tool: &str, arguments| Proposal::Call {
-            tool: tool.parse().expect("an id"),
-            arguments: Payload::Inline(arguments),
-        };
-        let proposal = match made {
-            0 => call("read_incident", Value::map([("id", input.clone())])),
-            1 => call(
-                "search_runbook",
-                Value::map([("text", Value::from("database"))]),
-            ),
-            _ => Proposal::Answer(Payload::Inline(Value::map([
-                ("incident", input.clone()),
-                ("agent", Value::from(agent)),
-                ("seen", Value::Bool(last.is_some())),
-            ]))),
-        };
+        let proposal = (self.proposes)(input, agent, made, last);
         ModelOutcome::Proposed {
             proposal,
             answer_valid: Ok(()),
@@ -241,7 +226,7 @@ impl World {
         EffectOutcome::Landed {
             receipt: receipt(),
             result: ResultCheck::Ok,
-            value: result(intended),
+            value: (self.gives)(intended),
             usage,
         }
     }
@@ -255,7 +240,37 @@ fn receipt() -> Receipt {
     }
 }
 
-fn result(intended: &Intended) -> Payload {
+/// The model of most tests.
+pub(super) fn two_reads_and_an_answer(
+    input: &Value,
+    agent: &str,
+    made: usize,
+    last: Option<Payload>,
+) -> Proposal {
+    match made {
+        0 => calls("read_incident", Value::map([("id", input.clone())])),
+        1 => calls(
+            "search_runbook",
+            Value::map([("text", Value::from("database"))]),
+        ),
+        _ => Proposal::Answer(Payload::Inline(Value::map([
+            ("incident", input.clone()),
+            ("agent", Value::from(agent)),
+            ("seen", Value::Bool(last.is_some())),
+        ]))),
+    }
+}
+
+/// A proposed call.
+pub fn calls(tool: &str, arguments: Value) -> Proposal {
+    Proposal::Call {
+        tool: tool.parse().expect("an id"),
+        arguments: Payload::Inline(arguments),
+    }
+}
+
+/// The tools of most tests.
+pub(super) fn what_was_asked(intended: &Intended) -> Payload {
     let Payload::Inline(arguments) = &intended.arguments else {
         return Payload::Inline(Value::Null);
     };
