@@ -13,8 +13,10 @@ mod lane;
 mod lookup;
 mod moment;
 mod outgoing;
+mod probe;
 mod read;
 mod request;
+mod target;
 mod transport;
 
 use std::{collections::BTreeMap, sync::Arc};
@@ -32,7 +34,7 @@ use self::{
     flight::{Attempt, Flights},
     lane::Lanes,
     moment::{Moment, Withheld},
-    outgoing::{Asking, Outgoing},
+    outgoing::Asking,
     transport::Transport,
 };
 pub use self::{
@@ -211,9 +213,23 @@ impl ToolBroker {
             intended.clone(),
         ));
         moment.check()?;
-        let outgoing = self.outgoing(request, tool).map_err(Withheld::Withdrawn)?;
+        let arguments = self.arguments(request, tool).map_err(Withheld::Withdrawn)?;
+        let asking = Asking {
+            tenant,
+            run,
+            key: Some(intended.key),
+            arguments: &arguments,
+            receipt: None,
+            trace: request.trace.as_deref(),
+        };
+        let outgoing = self.inner.outgoing(tool, asking);
+        let mut outgoing = outgoing.map_err(Withheld::Withdrawn)?;
         let place = self.inner.lanes.enter(tool, Some(moment.latest())).await;
         let _place = place.map_err(|full| Withheld::NotSent(full.to_string()))?;
+        self.look_before(tool, asking, moment.latest()).await?;
+        if let Some(target) = self.target(tool, asking, moment.latest()).await? {
+            outgoing.bind(&target);
+        }
         moment.check()?;
         let (verdict, usage) = self
             .inner
@@ -233,20 +249,13 @@ impl ToolBroker {
         })
     }
 
-    /// What leaves, made of what the log holds.
-    fn outgoing(&self, request: &SendRequest, tool: &Tool) -> Result<Outgoing, String> {
+    /// The arguments that the log holds, held against the tool's schema.
+    fn arguments(&self, request: &SendRequest, tool: &Tool) -> Result<Value, String> {
         let intended = &request.intended;
         let arguments = record::resolve(&*self.inner.record, &request.tenant, &intended.arguments)
             .ok_or("the arguments of the intent are not in the log")?;
         self.checked(tool, &arguments)?;
-        let asking = Asking {
-            tenant: &request.tenant,
-            run: &request.run,
-            key: Some(intended.key),
-            arguments: &arguments,
-            trace: request.trace.as_deref(),
-        };
-        self.inner.outgoing(tool, asking)
+        Ok(arguments)
     }
 
     fn checked(&self, tool: &Tool, arguments: &Value) -> Result<(), String> {

@@ -173,4 +173,5 @@ catalogue! {
     "fault.injected" 1 => System(system::Event::FaultInjected), system::FaultInjected;
     "callback.refused" 1 => System(system::Event::CallbackRefused), system::CallbackRefused;
     "policy.decided" 1 => Policy(policy::Event::Decided), Box<policy::Decided>;
+    "effect.contradicted" 1 => Effect(effect::Event::Contradicted), effect::Contradicted;
 }

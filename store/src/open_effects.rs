@@ -203,8 +203,9 @@ fn closes(event: &effect::Event) -> Option<EffectKey> {
         effect::Event::Unknown(e) => Some(e.key),
         effect::Event::Reconciled(e) => Some(e.key),
         effect::Event::Withdrawn(e) => Some(e.key),
-        effect::Event::Intended(_) | effect::Event::Escalated(_) | effect::Event::Conflicted(_) => {
-            None
-        }
+        effect::Event::Intended(_)
+        | effect::Event::Escalated(_)
+        | effect::Event::Conflicted(_)
+        | effect::Event::Contradicted(_) => None,
     }
 }

@@ -2,6 +2,7 @@
 
 mod schema;
 mod transport;
+mod world;
 mod written;
 
 use std::collections::BTreeSet;
@@ -15,6 +16,7 @@ pub use self::{
         ErrorRow, Http, HttpRequest, InProcess, InProcessLookup, Lookup, Meaning, Method,
         OnUnknown, ReceiptPointers, Transport,
     },
+    world::{Probe, Resource, VersionRead},
 };
 use crate::expr::Reference;
 
@@ -43,6 +45,15 @@ pub struct Tool {
     pub output: Schema,
     /// How it is called.
     pub transport: Transport,
+    /// The resource that it touches.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resource: Option<Resource>,
+    /// What the world must show at the moment of use; else nothing is sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub precondition: Option<Probe>,
+    /// What the world shows when it was done, whatever the tool says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub postcondition: Option<Probe>,
     /// Business key and repeats.
     #[serde(default)]
     pub idempotency: Idempotency,
@@ -107,17 +118,37 @@ impl Tool {
     /// The base URLs that its addresses name, and that the host is told: `{desk}`.
     #[must_use]
     pub fn endpoints(&self) -> BTreeSet<&str> {
-        let Transport::Http(http) = &self.transport else {
-            return BTreeSet::new();
-        };
-        let lookup = http.lookup_by_key.iter().map(|lookup| &lookup.url);
-        let addresses = std::iter::once(&http.request.url).chain(lookup);
-        let places = addresses.flat_map(|address| address.split('{').skip(1));
+        let places = self
+            .addresses()
+            .into_iter()
+            .flat_map(|address| address.split('{').skip(1));
         places
             .filter_map(|behind| behind.split_once('}'))
             .map(|(place, _)| place)
-            .filter(|place| *place != "key" && !place.starts_with("arguments."))
+            .filter(|place| *place != "key" && !place.contains('.'))
             .collect()
+    }
+
+    /// Every address that it names: of the call, its look-up, and what is read around it.
+    #[must_use]
+    pub fn addresses(&self) -> Vec<&str> {
+        let (call, lookup) = match &self.transport {
+            Transport::Http(http) => (
+                Some(http.request.url.as_str()),
+                http.lookup_by_key.as_ref().map(|lookup| &*lookup.url),
+            ),
+            Transport::InProcess(_) => (None, None),
+        };
+        let version = self
+            .resource
+            .as_ref()
+            .and_then(|resource| resource.version.as_ref());
+        let probes = [&self.precondition, &self.postcondition];
+        let around = version
+            .map(|read| &*read.url)
+            .into_iter()
+            .chain(probes.into_iter().flatten().map(|probe| &*probe.url));
+        call.into_iter().chain(lookup).chain(around).collect()
     }
 
     /// Whether a call changes nothing outside.

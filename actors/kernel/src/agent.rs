@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     child::Group,
     command::{CheckId, ModelOutcome, Refusal},
-    effect::{NotIntended, Resolution, exhausted, recorded},
+    effect::{NotIntended, POSTCONDITION_FAILED, Resolution, exhausted, recorded},
     limits::CHILDREN_MAX,
     state::{State, Turn},
 };
@@ -273,6 +273,10 @@ impl State {
         let result = match self.resolution(effect) {
             Resolution::Pending => return Vec::new(),
             Resolution::Value(value) => value,
+            // What a model makes of it would be a second call, and the first may have done something.
+            Resolution::Failed { class, message } if class == POSTCONDITION_FAILED => {
+                return vec![self.failed(node, class, message)];
+            }
             Resolution::Failed { class, message } => failure_shown(class, &message),
         };
         self.ask_after(node, body, agent, result, turn)
@@ -405,6 +409,7 @@ fn schema_met(node: &NodeName, answer: &Payload, asked: &Asked) -> Event {
     Event::Check(check::Event::Passed(check::Passed {
         node: node.clone(),
         check: CheckId::Schema.to_string(),
+        effect: None,
         seen,
     }))
 }

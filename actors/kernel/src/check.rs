@@ -20,6 +20,7 @@ use serde::Serialize;
 use crate::{
     command::{CheckId, CheckOutcome, Refusal},
     duty::Duty,
+    effect::Proof,
     state::{Meta, State, Turn},
 };
 
@@ -121,6 +122,7 @@ impl State {
             check::Event::Passed(Passed {
                 node: node.clone(),
                 check: name.clone(),
+                effect: None,
                 seen,
             })
         };
@@ -128,6 +130,7 @@ impl State {
             check::Event::Failed(Failed {
                 node: node.clone(),
                 check: name.clone(),
+                effect: None,
                 expected,
                 seen,
             })
@@ -183,10 +186,13 @@ impl State {
         meta: Meta,
         touched: &mut Vec<Duty>,
     ) {
-        let (node, name, shown) = match event {
-            check::Event::Passed(passed) => {
-                (&passed.node, &passed.check, Shown::Passed { seq: meta.seq })
-            }
+        let (node, name, effect, shown) = match event {
+            check::Event::Passed(passed) => (
+                &passed.node,
+                &passed.check,
+                passed.effect.map(|key| (key, Proof::Shown)),
+                Shown::Passed { seq: meta.seq },
+            ),
             check::Event::Failed(failed) => {
                 let message = format!(
                     "check {}: expected {}, saw {}",
@@ -194,10 +200,25 @@ impl State {
                     failed.expected,
                     shown(&failed.seen)
                 );
-                (&failed.node, &failed.check, Shown::Failed { message })
+                let why = shown(&failed.seen);
+                let effect = failed.effect.map(|key| (key, Proof::Unread { why }));
+                (
+                    &failed.node,
+                    &failed.check,
+                    effect,
+                    Shown::Failed { message },
+                )
             }
         };
-        self.checks.0.insert((node.clone(), name.clone()), shown);
+        let name = match effect {
+            // One node of an agent has many effects.
+            Some((key, _)) => format!("{name} {}", key.hex()),
+            None => name.clone(),
+        };
+        self.checks.0.insert((node.clone(), name), shown);
+        if let Some((key, proof)) = effect {
+            self.evolve_proof(key, proof, touched);
+        }
         touched.extend(
             self.check_names_of(node)
                 .map(|check| Duty::Check(node.clone(), check)),
@@ -271,7 +292,7 @@ fn shown(seen: &Payload) -> String {
     }
 }
 
-fn text(why: &str) -> Payload {
+pub(crate) fn text(why: &str) -> Payload {
     Payload::Inline(Value::from(why))
 }
 

@@ -34,6 +34,13 @@ pub enum Command {
         /// How.
         outcome: EffectOutcome,
     },
+    /// The postcondition of an effect was looked at.
+    Probed {
+        /// Which effect.
+        key: EffectKey,
+        /// What was seen.
+        seen: ProbeOutcome,
+    },
     /// A check of success was made.
     Check {
         /// The end node.
@@ -177,6 +184,25 @@ impl EffectOutcome {
             | Self::Unresolvable { .. } => None,
         }
     }
+}
+
+/// What the postcondition of an effect showed.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ProbeOutcome {
+    /// The world shows it: what was read.
+    Holds(Payload),
+    /// It does not, and it had the time to.
+    Contradicted {
+        /// What the postcondition wants.
+        expected: String,
+        /// What was seen.
+        seen: String,
+    },
+    /// It cannot be read.
+    Unreadable {
+        /// Why.
+        why: String,
+    },
 }
 
 /// Which check of an end node.

@@ -44,6 +44,7 @@ impl State {
                 attempt,
                 outcome,
             } => self.decide_effect(key, attempt, outcome),
+            Command::Probed { key, seen } => self.decide_probed(key, seen),
             Command::Check { node, check, seen } => self.decide_check(&node, check, seen, turn),
             Command::ChildEnded(end) => self.decide_child_ended(*end),
             Command::ChildCrashed { child, why } => self.decide_crashed(&child, why, turn),

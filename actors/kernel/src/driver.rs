@@ -436,6 +436,7 @@ fn cause_of(command: &Command) -> Option<Cause> {
         }),
         Command::Model { .. }
         | Command::Effect { .. }
+        | Command::Probed { .. }
         | Command::Check { .. }
         | Command::ChildCrashed { .. }
         | Command::Signal(_)

@@ -7,7 +7,12 @@ use std::sync::Arc;
 
 use coppice_messages::{
     Digest, Timestamp,
-    event::{child::Delegated, effect::Intended, model::Asked, run::CancelRequested},
+    event::{
+        child::Delegated,
+        effect::{Intended, Receipt},
+        model::Asked,
+        run::CancelRequested,
+    },
     ids::{EffectKey, NodeName, RunId},
 };
 
@@ -26,6 +31,8 @@ pub enum Duty {
     Model(NodeName),
     /// An effect: to be sent, or to be found out.
     Effect(EffectKey),
+    /// The postcondition of an effect that landed.
+    Probe(EffectKey),
     /// A check of an end node.
     Check(NodeName, CheckId),
     /// A child: to be started, or its end to be reported.
@@ -53,6 +60,13 @@ pub enum Obligation {
     Reconcile {
         /// As recorded.
         intended: Arc<Intended>,
+    },
+    /// Look whether the world shows what the tool said it did.
+    Probe {
+        /// As recorded.
+        intended: Arc<Intended>,
+        /// What the tool gave as proof.
+        receipt: Receipt,
     },
     /// Make a check of success.
     Check {
@@ -91,6 +105,7 @@ impl Obligation {
             Self::AskModel { .. }
             | Self::Send { .. }
             | Self::Reconcile { .. }
+            | Self::Probe { .. }
             | Self::Check { .. } => true,
             Self::Await { .. } | Self::Receipt { .. } => false,
         }
@@ -110,6 +125,7 @@ impl State {
         match duty {
             Duty::Model(node) => self.owed_model(node),
             Duty::Effect(key) => self.owed_effect(key),
+            Duty::Probe(key) => self.owed_probe(key),
             Duty::Check(node, check) => self.owed_check(node, *check),
             Duty::Child(child) => self.owed_child(child),
             Duty::Receipt => self.owed_receipt(),
@@ -121,6 +137,7 @@ impl State {
     pub fn owed(&self) -> Vec<(Duty, Obligation)> {
         let models = self.agents.names().map(Duty::Model);
         let effects = self.effects.keys().map(Duty::Effect);
+        let probes = self.effects.unproven().map(Duty::Probe);
         let checks = self
             .check_names()
             .into_iter()
@@ -129,6 +146,7 @@ impl State {
         let receipt = std::iter::once(Duty::Receipt);
         let duties = models
             .chain(effects)
+            .chain(probes)
             .chain(checks)
             .chain(children)
             .chain(receipt);
@@ -158,6 +176,7 @@ impl State {
             | Status::Declined { .. }
             | Status::Again { .. }
             | Status::Escalated { .. }
+            | Status::Contradicted { .. }
             | Status::Withdrawn { .. }
             | Status::Denied { .. } => None,
         }

@@ -4,6 +4,7 @@ mod decide;
 mod evolve;
 mod govern;
 mod intend;
+mod proof;
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -19,7 +20,7 @@ use coppice_messages::{
 use coppice_topology::tool::Attempts;
 use serde::Serialize;
 
-pub(crate) use self::{govern::recorded, intend::NotIntended};
+pub(crate) use self::{govern::recorded, intend::NotIntended, proof::Proof};
 use crate::state::{Room, State, Turn};
 
 /// The effects of one run by key.
@@ -48,6 +49,14 @@ pub enum Status {
         value: Payload,
         /// Whether it can be used.
         result: ResultCheck,
+        /// Whether the world shows it. Left out of the state's hash where nobody asks.
+        #[serde(skip_serializing_if = "Proof::is_not_asked")]
+        proof: Proof,
+    },
+    /// The tool said that it happened, and the world does not show it.
+    Contradicted {
+        /// What was wanted and what was seen.
+        why: String,
     },
     /// The outside said no.
     Declined {
@@ -77,6 +86,9 @@ pub enum Status {
         why: String,
     },
 }
+
+/// The class of a node whose tool said "done" while the world does not show it.
+pub(crate) const POSTCONDITION_FAILED: &str = "postcondition_failed";
 
 /// What an effect came to, for the node or agent that wanted it.
 pub(crate) enum Resolution {
@@ -109,6 +121,7 @@ impl Effects {
             | Status::Declined { .. }
             | Status::Again { .. }
             | Status::Escalated { .. }
+            | Status::Contradicted { .. }
             | Status::Withdrawn { .. }
             | Status::Denied { .. } => None,
         }
@@ -135,7 +148,22 @@ impl State {
             Status::Landed {
                 value,
                 result: ResultCheck::Ok,
-            } => Resolution::Value(value.clone()),
+                proof,
+            } => match proof {
+                Proof::Owed(_) => Resolution::Pending,
+                Proof::NotAsked | Proof::Shown => Resolution::Value(value.clone()),
+                Proof::Unread { why } => Resolution::Failed {
+                    class: "postcondition_unread",
+                    message: format!(
+                        "{} says that it was done, and whether the world shows it cannot be read: {why}",
+                        effect.intended.tool
+                    ),
+                },
+            },
+            Status::Contradicted { why } => Resolution::Failed {
+                class: POSTCONDITION_FAILED,
+                message: why.clone(),
+            },
             Status::Landed { result, .. } => Resolution::Failed {
                 class: "result_invalid",
                 message: match result {

@@ -110,6 +110,7 @@ impl State {
         self.lifecycle.closing = Some(closing);
         self.children.close(meta.at);
         touched.extend(self.children.ids().map(Duty::Child));
+        self.touch_probes(touched);
     }
 
     /// A cancel stands before every other reason: its result is always `cancelled`.
@@ -121,6 +122,7 @@ impl State {
             message,
         });
         self.touch_checks(touched);
+        self.touch_probes(touched);
     }
 
     /// A closing run makes no check any more.

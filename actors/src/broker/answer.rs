@@ -192,11 +192,7 @@ pub(super) fn inspect_value(tool: &Tool, schemas: &Schemas, value: Value) -> Ins
     if canonical.len() as u64 > tool.result_bytes_max().0 {
         return too_large(tool);
     }
-    let pointed = |pointer: &Option<String>| match value.at(pointer.as_deref()?)? {
-        Value::Text(text) => Some(cut(text)),
-        number @ (Value::Int(_) | Value::Float(_)) => Some(number.to_string()),
-        Value::Null | Value::Bool(_) | Value::List(_) | Value::Map(_) => None,
-    };
+    let pointed = |pointer: &Option<String>| plain(value.at(pointer.as_deref()?)?);
     let receipt = Receipt {
         id: pointed(&tool.receipt().id),
         version: pointed(&tool.receipt().version),
@@ -215,6 +211,15 @@ pub(super) fn inspect_value(tool: &Tool, schemas: &Schemas, value: Value) -> Ins
             value: Value::Null,
             why: mismatch.to_string(),
         },
+    }
+}
+
+/// An id or a version: text or a number.
+pub(super) fn plain(value: &Value) -> Option<String> {
+    match value {
+        Value::Text(text) => Some(cut(text)),
+        Value::Int(_) | Value::Float(_) => Some(value.to_string()),
+        Value::Null | Value::Bool(_) | Value::List(_) | Value::Map(_) => None,
     }
 }
 

@@ -20,6 +20,7 @@ use super::{
     answer::{Inspected, inspect_value},
     in_process::NoAnswer,
     outgoing::Asking,
+    probe::Look,
     request,
     transport::{Answer, Fault},
 };
@@ -168,6 +169,7 @@ impl ToolBroker {
             run: &request.run,
             key: Some(intended.key),
             arguments: &arguments,
+            receipt: None,
             trace: request.trace.as_deref(),
         };
         match &tool.transport {
@@ -194,7 +196,11 @@ impl ToolBroker {
 
     async fn ask_over_http(&self, tool: &Tool, lookup: &Lookup, asking: Asking<'_>) -> Seen {
         let most = tool.result_bytes_max().0.saturating_add(LOOKUP_FRAME_BYTES);
-        let asked = match request::lookup(tool, lookup, self.inner.filling(asking), most) {
+        let look = Look {
+            method: lookup.method,
+            url: &lookup.url,
+        };
+        let asked = match request::read(tool, look, self.inner.filling(asking), most) {
             Ok(asked) => asked,
             Err(unsendable) => return Seen::Useless(unsendable.to_string()),
         };

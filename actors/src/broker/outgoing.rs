@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use coppice_messages::{
     Spent, Value,
+    event::effect::Receipt,
     ids::{EffectKey, RunId, TenantId},
 };
 use coppice_topology::tool::{Tool, Transport};
@@ -14,6 +15,7 @@ use super::{
     in_process::{Prepared, ToolCall},
     moment::Moment,
     request::{self, Filling},
+    target::Target,
     transport::{self, Fault},
 };
 
@@ -25,6 +27,8 @@ pub(super) struct Asking<'a> {
     /// None in a check that only reads.
     pub(super) key: Option<EffectKey>,
     pub(super) arguments: &'a Value,
+    /// Once it was done.
+    pub(super) receipt: Option<&'a Receipt>,
     pub(super) trace: Option<&'a str>,
 }
 
@@ -32,6 +36,15 @@ pub(super) struct Asking<'a> {
 pub(super) enum Outgoing {
     Http(transport::Request),
     InProcess(Prepared),
+}
+
+impl Outgoing {
+    /// Tells the tool what it is called about and in which version that was seen, so that it refuses what has changed meanwhile.
+    pub(super) fn bind(&mut self, target: &Target) {
+        if let Self::Http(request) = self {
+            target.write(&mut request.headers);
+        }
+    }
 }
 
 impl Inner {
@@ -52,6 +65,7 @@ impl Inner {
             key: asking.key,
             trace: asking.trace,
             arguments: asking.arguments,
+            receipt: asking.receipt,
         }
     }
 

@@ -50,6 +50,7 @@ impl ToolBroker {
             run: &request.run,
             key: None,
             arguments: &request.arguments,
+            receipt: None,
             trace: request.trace.as_deref(),
         };
         let mut attempt = 0;

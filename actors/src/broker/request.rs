@@ -7,15 +7,16 @@ use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
 
 use coppice_messages::{
     Value,
+    event::effect::Receipt,
     ids::{EffectKey, TenantId},
 };
-use coppice_topology::tool::{Http, HttpRequest, Lookup, Method, Tool};
+use coppice_topology::tool::{Http, HttpRequest, Method, Tool};
 use reqwest::{
     Url,
     header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
 };
 
-use super::transport::Request;
+use super::{probe::Look, transport::Request};
 
 /// Why no request can be made of these arguments.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -34,6 +35,8 @@ pub(super) enum Unsendable {
         "the argument {name} stands in the address of {tool} and must be text, a number or a boolean"
     )]
     NotPlain { tool: String, name: String },
+    #[error("the address of {tool} needs the receipt's {name}, and the answer gave none")]
+    NoReceipt { tool: String, name: String },
     #[error("the address of {tool} would have the path segment {segment:?}")]
     Segment { tool: String, segment: String },
     #[error("the address of {tool} is none: {why}")]
@@ -50,6 +53,7 @@ pub(super) struct Filling<'a> {
     pub(super) key: Option<EffectKey>,
     pub(super) trace: Option<&'a str>,
     pub(super) arguments: &'a Value,
+    pub(super) receipt: Option<&'a Receipt>,
 }
 
 /// The call itself.
@@ -88,16 +92,16 @@ pub(super) fn call(tool: &Tool, http: &Http, filling: Filling<'_>) -> Result<Req
     })
 }
 
-/// The look-up by key, which changes nothing.
-pub(super) fn lookup(
+/// A look at the world, which changes nothing.
+pub(super) fn read(
     tool: &Tool,
-    lookup: &Lookup,
+    look: Look<'_>,
     filling: Filling<'_>,
     answer_bytes_max: u64,
 ) -> Result<Request, Unsendable> {
     Ok(Request {
-        method: method_of(lookup.method),
-        url: address(tool, &lookup.url, filling)?,
+        method: method_of(look.method),
+        url: address(tool, look.url, filling)?,
         headers: headers(tool, filling)?,
         body: None,
         timeout: Duration::from_millis(tool.timeout().0),
@@ -131,7 +135,21 @@ fn headers(tool: &Tool, filling: Filling<'_>) -> Result<HeaderMap, Unsendable> {
     Ok(headers)
 }
 
+/// The id of the resource that a call touches.
+pub(super) fn id(tool: &Tool, template: &str, filling: Filling<'_>) -> Result<String, Unsendable> {
+    filled(tool, template, filling)
+}
+
 fn address(tool: &Tool, template: &str, filling: Filling<'_>) -> Result<Url, Unsendable> {
+    let filled = filled(tool, template, filling)?;
+    check_segments(tool, &filled)?;
+    Url::parse(&filled).map_err(|error| Unsendable::NoAddress {
+        tool: tool.tool.to_string(),
+        why: error.to_string(),
+    })
+}
+
+fn filled(tool: &Tool, template: &str, filling: Filling<'_>) -> Result<String, Unsendable> {
     let name = || tool.tool.to_string();
     let mut filled = String::new();
     let mut rest = template;
@@ -145,11 +163,7 @@ fn address(tool: &Tool, template: &str, filling: Filling<'_>) -> Result<Url, Uns
         rest = after;
     }
     filled.push_str(rest);
-    check_segments(tool, &filled)?;
-    Url::parse(&filled).map_err(|error| Unsendable::NoAddress {
-        tool: name(),
-        why: error.to_string(),
-    })
+    Ok(filled)
 }
 
 fn fill(
@@ -179,6 +193,21 @@ fn fill(
             });
         }
         encode(&text, filled);
+        return Ok(());
+    }
+    if let Some(name) = place.strip_prefix("receipt.") {
+        let given = filling.receipt.and_then(|receipt| match name {
+            "id" => receipt.id.as_deref(),
+            _ => receipt.version.as_deref(),
+        });
+        let given = given.filter(|text| !text.is_empty());
+        encode(
+            given.ok_or_else(|| Unsendable::NoReceipt {
+                tool: tool(),
+                name: name.to_owned(),
+            })?,
+            filled,
+        );
         return Ok(());
     }
     if let (Some(key), "key") = (filling.key, place) {

@@ -272,6 +272,7 @@ pub(super) fn concerns(event: &Event) -> Option<EffectKey> {
         effect::Event::Escalated(e) => e.key,
         effect::Event::Withdrawn(e) => e.key,
         effect::Event::Conflicted(e) => e.key,
+        effect::Event::Contradicted(e) => e.key,
     })
 }
 

@@ -273,7 +273,9 @@ fn outcome_of(event: &effect::Event) -> Option<EffectKey> {
         effect::Event::Reconciled(e) => Some(e.key),
         effect::Event::Escalated(e) => Some(e.key),
         effect::Event::Withdrawn(e) => Some(e.key),
-        effect::Event::Intended(_) | effect::Event::Conflicted(_) => None,
+        effect::Event::Intended(_)
+        | effect::Event::Conflicted(_)
+        | effect::Event::Contradicted(_) => None,
     }
 }
 

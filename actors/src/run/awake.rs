@@ -289,7 +289,9 @@ impl Incarnation {
         let sleepers = &self.services.sleepers;
         let waits = |duty: &Duty| match duty {
             Duty::Child(child) => sleepers.is_asleep(&(self.key.0.clone(), child.clone())),
-            Duty::Model(_) | Duty::Effect(_) | Duty::Check(..) | Duty::Receipt => false,
+            Duty::Model(_) | Duty::Effect(_) | Duty::Probe(_) | Duty::Check(..) | Duty::Receipt => {
+                false
+            }
         };
         let due = state.due(Room::Enough);
         if !sleepers.is_long(due, clock::now())

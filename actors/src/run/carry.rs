@@ -8,7 +8,10 @@ use coppice_kernel::{
 };
 use coppice_messages::{
     Spent, Timestamp, Value,
-    event::{effect::Intended, model::Asked},
+    event::{
+        effect::{Intended, Receipt},
+        model::Asked,
+    },
     ids::NodeName,
 };
 
@@ -27,6 +30,7 @@ impl Incarnation {
             Obligation::AskModel { asked, turns } => self.ask(duty, asked, turns),
             Obligation::Send { intended } => self.send(duty, intended),
             Obligation::Reconcile { intended } => self.reconcile(duty, intended),
+            Obligation::Probe { intended, receipt } => self.probe(duty, intended, receipt),
             Obligation::Check { node, check } => self.check(duty, node, check),
             Obligation::Await {
                 delegated,
@@ -117,6 +121,15 @@ impl Incarnation {
                 attempt,
                 outcome,
             }
+        });
+    }
+
+    fn probe(&mut self, duty: Duty, intended: Arc<Intended>, receipt: Receipt) {
+        let key = intended.key;
+        let (broker, request) = (self.services.broker.clone(), self.request(intended));
+        self.task(duty, async move {
+            let seen = broker.probe(request, receipt).await;
+            Command::Probed { key, seen }
         });
     }
 

@@ -21,6 +21,7 @@ use tokio::{
 struct Held {
     /// Key, request id.
     tickets: Vec<(String, String)>,
+    titles: Vec<Value>,
     requests: Vec<String>,
 }
 
@@ -129,6 +130,18 @@ impl World {
         held.requests.push(format!("{method} {target}"));
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         let ticket = |nth: usize| json!({ "id": format!("t-{nth}"), "version": 1 });
+        if let Some(queue) = path.strip_prefix("/queues/") {
+            return json!({ "id": queue, "version": 1, "open": true });
+        }
+        if let Some(shown) = path.strip_prefix("/tickets/") {
+            let nth = shown
+                .strip_prefix("t-")
+                .and_then(|nth| nth.parse::<usize>().ok());
+            return match nth.and_then(|nth| held.titles.get(nth - 1)) {
+                Some(title) => json!({ "id": shown, "version": 1, "title": title }),
+                None => json!({}),
+            };
+        }
         if let Some(id) = path.strip_prefix("/incidents/") {
             return json!({ "id": id, "version": 1, "severity": "low", "service": "desk", "summary": format!("about {id}"), "text": "text", "runbooks": [] });
         }
@@ -142,6 +155,7 @@ impl World {
                 .unwrap()
                 .to_owned();
             let body: Value = serde_json::from_str(body).unwrap();
+            held.titles.push(body["title"].clone());
             held.tickets
                 .push((key, body["request_id"].as_str().unwrap().to_owned()));
             return ticket(held.tickets.len());

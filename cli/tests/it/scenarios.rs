@@ -74,6 +74,13 @@ fn worker_crash_is_survived_by_starting_the_actor_again() {
 }
 
 #[test]
+fn lying_tool_is_contradicted_by_the_world_and_nobody_calls_it_again() {
+    let place = Place::new();
+    held(&place, "lying-tool");
+    assert_eq!(count(&place, "effect.contradicted"), 1);
+}
+
+#[test]
 fn host_crash_is_survived_by_starting_the_host_again() {
     let place = Place::new();
     struck(&held(&place, "host-crash"));

@@ -36,6 +36,8 @@ pub enum Event {
     Withdrawn(Withdrawn),
     /// The key stands for other arguments.
     Conflicted(Conflicted),
+    /// The tool said that it happened, and the world does not show it.
+    Contradicted(Contradicted),
 }
 
 /// An effect is intended.
@@ -269,4 +271,17 @@ pub struct Conflicted {
     pub had: Digest,
     /// Digest of what is asked now.
     pub asked: Digest,
+}
+
+/// The tool said that it happened, and the world does not show it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Contradicted {
+    /// Which effect.
+    pub key: EffectKey,
+    /// Which attempt.
+    pub attempt: u32,
+    /// What the postcondition wants.
+    pub expected: String,
+    /// What was seen.
+    pub seen: String,
 }

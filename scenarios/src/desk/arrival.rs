@@ -19,6 +19,8 @@ pub(super) struct Arrival {
     pub(super) tenant: String,
     /// `Idempotency-Key`, or empty.
     pub(super) key: String,
+    /// What it is about, as `kind/id`, and the version in which its sender saw that.
+    pub(super) seen: Option<(String, u64)>,
     /// SHA-256 over the canonical arguments without the annotation; of the bytes, where they are no arguments.
     pub(super) digest: String,
     /// Path, query and body as one object, or why they are none.
@@ -32,6 +34,7 @@ impl Arrival {
             route: self.route,
             tenant: self.tenant.clone(),
             key: self.key.clone(),
+            seen: None,
             digest: self.digest.clone(),
             arguments: Ok(Value::Null),
         }
@@ -45,6 +48,7 @@ impl Arrival {
     ) -> Result<Self, Refusal> {
         let tenant = tenant(request.headers())?;
         let key = key(request.headers())?;
+        let seen = seen(request.headers())?;
         let (digest, arguments) = if route.writes() {
             match to_bytes(request.into_body(), limits::BODY_BYTES).await {
                 Ok(bytes) => body(route, place, &bytes),
@@ -57,6 +61,7 @@ impl Arrival {
             route,
             tenant,
             key,
+            seen,
             digest,
             arguments,
         })
@@ -98,6 +103,24 @@ fn key(headers: &HeaderMap) -> Result<String, Refusal> {
             header: "Idempotency-Key",
             rule: "1 to 255 visible ASCII characters",
         })
+}
+
+/// What the request is about in the version in which its sender saw it, if it says so.
+fn seen(headers: &HeaderMap) -> Result<Option<(String, u64)>, Refusal> {
+    let text = |name| headers.get(name).map(|value| value.to_str().ok());
+    let (Some(resource), Some(version)) =
+        (text("Coppice-Resource"), text("Coppice-Resource-Version"))
+    else {
+        return Ok(None);
+    };
+    let version = version.and_then(|version| version.parse().ok());
+    match (resource, version) {
+        (Some(resource), Some(version)) => Ok(Some((resource.to_owned(), version))),
+        _ => Err(Refusal::Header {
+            header: "Coppice-Resource-Version",
+            rule: "a whole number, with the resource beside it",
+        }),
+    }
 }
 
 /// The body's object with the path's fields in it; where both name a field they must agree.

@@ -75,13 +75,14 @@ pub(super) fn perform(
     let wanted = |given| arguments::read::<Wanted>(route, given).map(|wanted| wanted.value);
     match route {
         Route::ReadIncident => seed::incident(&one(given)?),
-        Route::ReadQueue => seed::queue(&one(given)?),
+        Route::ReadQueue => seed::queue(&one(given)?, &world.closed),
         Route::SearchRunbook => {
             let text = wanted(given)?;
             arguments::text("q", &text, limits::NAME_CHARS)?;
             Ok(seed::runbooks(&text))
         }
         Route::ReadTicket => desk.ticket(&one(given)?).map(|(_, ticket)| json!(ticket)),
+        Route::ReadRefund => desk.refund(&one(given)?),
         Route::ReadFile => desk.file(&one(given)?),
         Route::FindTicket => {
             let tickets = desk.indexed::<Ticket>("request", "ticket", &wanted(given)?)?;
@@ -212,6 +213,7 @@ impl Book<'_> {
                 given: digest.clone(),
             });
         }
+        self.unchanged()?;
         let mut rows = Rows::default();
         let reply = effect(&mut rows)?;
         if let Some(row) = remembered {
@@ -224,6 +226,26 @@ impl Book<'_> {
         witness::committed(self.store, &self.arrival, &mut rows)?;
         self.store.write(rows, Durable::Disk)?;
         Ok(reply)
+    }
+
+    /// What the sender saw of the resource is still so.
+    fn unchanged(&self) -> Result<(), Refusal> {
+        let Some((resource, expected)) = &self.arrival.seen else {
+            return Ok(());
+        };
+        let current = match resource.split_once('/') {
+            Some(("ticket", id)) => self.ticket(id)?.1.version,
+            Some(("queue", id)) => seed::queue_version(id)?,
+            _ => return Ok(()),
+        };
+        if *expected == current {
+            return Ok(());
+        }
+        Err(Refusal::VersionConflict {
+            name: resource.clone(),
+            expected: *expected,
+            current,
+        })
     }
 
     fn ticket(&self, id: &str) -> Result<(u64, Ticket), Refusal> {
@@ -241,6 +263,21 @@ impl Book<'_> {
             .filter(|(_, ticket)| ticket.id == id)
             .ok_or_else(|| Refusal::NotFound {
                 kind: "ticket",
+                id: id.to_owned(),
+            })
+    }
+
+    fn refund(&self, id: &str) -> Result<Value, Refusal> {
+        let number = id.strip_prefix("refund_").and_then(|nth| nth.parse().ok());
+        let found = match number {
+            Some(number) => self.store.get::<Refund>(&self.row("refund", number))?,
+            None => None,
+        };
+        found
+            .filter(|refund| refund.id == id)
+            .map(|refund| json!(refund))
+            .ok_or_else(|| Refusal::NotFound {
+                kind: "refund",
                 id: id.to_owned(),
             })
     }

@@ -96,6 +96,7 @@ impl Desk {
             Some(Behaviour::Refuse429) => return Err(Failed::Refused(Refusal::TooMany(route))),
             Some(Behaviour::Error500Before) => return Err(Failed::Refused(Refusal::Broken(route))),
             Some(Behaviour::DropBefore) => return Err(Failed::Cut),
+            Some(Behaviour::Lie) => return Ok(json!({ "id": format!("{route}_0"), "version": 1 })),
             _ => {}
         }
         pause(self.world.latency_ms).await;
@@ -257,6 +258,10 @@ pub(super) fn router(desk: Arc<Desk>) -> Router {
         )
         .route("/queues/{id}", of_one(MethodFilter::GET, Route::ReadQueue))
         .route("/refunds", refunds.merge(of_body(Route::PayRefund)))
+        .route(
+            "/refunds/{id}",
+            of_one(MethodFilter::GET, Route::ReadRefund),
+        )
         .route("/files/{id}", files)
         .route("/witness", get(testify))
         .route("/tree-ended", post(tree_ended))

@@ -35,7 +35,7 @@ pub(super) enum Refusal {
     KeyConflict { stored: String, given: String },
     #[error("the ticket `{id}` is closed already")]
     AlreadyClosed { id: String },
-    #[error("the file `{name}` has version {current}, not {expected}")]
+    #[error("`{name}` has version {current}, not {expected}")]
     VersionConflict {
         name: String,
         expected: u64,

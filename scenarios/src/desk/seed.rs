@@ -176,9 +176,15 @@ pub(super) fn runbooks(text: &str) -> Value {
 }
 
 /// A queue; its version is that of its settings, which filing a ticket does not change.
-pub(super) fn queue(id: &str) -> Result<Value, Refusal> {
+pub(super) fn queue(id: &str, closed: &[String]) -> Result<Value, Refusal> {
+    let version = queue_version(id)?;
+    let open = !closed.iter().any(|queue| queue == id);
+    Ok(json!({ "id": id, "open": open, "version": version }))
+}
+
+pub(super) fn queue_version(id: &str) -> Result<u64, Refusal> {
     if QUEUES.contains(&id) {
-        return Ok(json!({ "id": id, "open": true, "version": 1 }));
+        return Ok(1);
     }
     Err(missing("queue", id))
 }

@@ -16,6 +16,8 @@ pub struct World {
     pub lookup: bool,
     /// Pause between counting a request and carrying it out.
     pub latency_ms: u64,
+    /// Queues that are closed: they say so, and the desk files into them all the same.
+    pub closed: Vec<String>,
     /// Callbacks that it makes after its writes.
     pub webhooks: Vec<Webhook>,
     /// Requests that go wrong; the first entry that fits a request decides.
@@ -28,6 +30,7 @@ impl Default for World {
             dedupe: true,
             lookup: true,
             latency_ms: 0,
+            closed: Vec::new(),
             webhooks: Vec::new(),
             fail: Vec::new(),
         }
@@ -195,6 +198,9 @@ pub enum Behaviour {
     /// The effect is committed at once, its reply held back so many milliseconds.
     #[serde(rename = "slow_ms")]
     SlowMs(u64),
+    /// A reply that says "done" although nothing was committed.
+    #[serde(rename = "lie")]
+    Lie,
     /// The effect is committed, its reply padded to so many bytes.
     #[serde(rename = "oversize")]
     Oversize(u64),
@@ -224,6 +230,8 @@ pub enum Route {
     ReadQueue,
     /// `POST /refunds`
     PayRefund,
+    /// `GET /refunds/{id}`
+    ReadRefund,
     /// `GET /refunds?key=`
     LookupRefund,
     /// `GET /files/{name}`
@@ -246,6 +254,7 @@ impl Route {
             Self::CloseTicket => "close_ticket",
             Self::ReadQueue => "read_queue",
             Self::PayRefund => "pay_refund",
+            Self::ReadRefund => "read_refund",
             Self::LookupRefund => "lookup_refund",
             Self::ReadFile => "read_file",
             Self::WriteFile => "write_file",

@@ -173,6 +173,11 @@ impl<'a> Reading<'a> {
                 ReconciledOutcome::Landed { .. } => reconciled.key,
                 ReconciledOutcome::NotHappened => return,
             },
+            // The log knows that the desk has it not, whatever the tool said.
+            effect::Event::Contradicted(contradicted) => {
+                self.seen.landed.remove(&contradicted.key);
+                return;
+            }
             _ => return,
         };
         if self.writes.contains(&happened) {

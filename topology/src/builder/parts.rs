@@ -99,6 +99,9 @@ impl Tool {
             input: input.into(),
             annotations: [].into(),
             output: output.into(),
+            resource: None,
+            precondition: None,
+            postcondition: None,
             idempotency: Idempotency::default(),
             limits: None,
         }

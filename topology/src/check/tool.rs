@@ -1,10 +1,14 @@
 //! A tool's contract by itself: that an unclear outcome of a write can be found out, and that its key is its own.
 
-use coppice_messages::{Bytes, ids::NodeName};
+use coppice_messages::Bytes;
 
+mod url;
+mod world;
+
+use self::url::Moment;
 use super::schema::{self, properties};
 use crate::{
-    expr::{Reference, Source},
+    expr::{Condition, Reference, Source},
     load::{Diagnostic, Loaded, suggestion},
     tool::{Attempts, EffectClass, Lookup, Method, OnUnknown, Tool, Transport},
 };
@@ -20,7 +24,7 @@ pub(super) fn check(loaded: &Loaded<Tool>, faults: &mut Vec<Diagnostic>) {
     match &loaded.value.transport {
         Transport::Http(http) => {
             let path = ["http", "request", "url"];
-            url(loaded, &path, &http.request.url, false, faults);
+            url::check(loaded, &path, &http.request.url, Moment::Before, faults);
             bounds(loaded, &["http", "request"], faults);
             if let Some(asked) = &http.lookup_by_key {
                 lookup(loaded, asked, faults);
@@ -36,6 +40,7 @@ pub(super) fn check(loaded: &Loaded<Tool>, faults: &mut Vec<Diagnostic>) {
         }
     }
     findable(loaded, faults);
+    world::check(loaded, faults);
     pointers(loaded, faults);
     idempotency(loaded, faults);
 }
@@ -115,21 +120,13 @@ fn findable(loaded: &Loaded<Tool>, faults: &mut Vec<Diagnostic>) {
 
 fn lookup(loaded: &Loaded<Tool>, lookup: &Lookup, faults: &mut Vec<Diagnostic>) {
     let path = ["http", "lookup_by_key"];
-    url(
+    read(
         loaded,
-        &["http", "lookup_by_key", "url"],
-        &lookup.url,
-        true,
+        &path,
+        (lookup.method, &lookup.url),
+        Moment::LookUp,
         faults,
     );
-    match lookup.method {
-        Method::Get | Method::Post => {}
-        Method::Put | Method::Patch | Method::Delete => {
-            let fault =
-                loaded.at_value(&["http", "lookup_by_key", "method"], "a look-up only reads");
-            faults.push(fault.help("GET, or a POST that only reads"));
-        }
-    }
     if !lookup.url.contains("{key}") {
         let fault = loaded.at_value(
             &["http", "lookup_by_key", "url"],
@@ -137,68 +134,48 @@ fn lookup(loaded: &Loaded<Tool>, lookup: &Lookup, faults: &mut Vec<Diagnostic>) 
         );
         faults.push(fault.help("put {key} into the url"));
     }
-    let strange = lookup
-        .found
-        .references()
-        .into_iter()
-        .find(|one| match one.from {
-            Source::Body | Source::Arguments => false,
-            Source::Input | Source::Item | Source::Node(_) | Source::Receipt | Source::Check => {
-                true
-            }
-        });
-    if let Some(strange) = strange {
-        let fault = loaded.at_value(
-            &[path.as_slice(), &["found"]].concat(),
-            format!("there is no {} in a look-up", strange.from),
-        );
-        faults.push(fault.help("found is about the answer's body, and the arguments of the call"));
-    }
+    let known = [Source::Body, Source::Arguments];
+    let path = [path.as_slice(), &["found"]].concat();
+    condition(loaded, &path, (&lookup.found, &known), "a look-up", faults);
 }
 
-/// At the beginning a base URL that the host is told, such as `{desk}`; behind it `{arguments.NAME}`, and in a look-up `{key}`.
-fn url(
+/// A request that only reads, below `path`.
+fn read(
     loaded: &Loaded<Tool>,
     path: &[&str],
-    url: &str,
-    with_key: bool,
+    (method, address): (Method, &str),
+    moment: Moment,
     faults: &mut Vec<Diagnostic>,
 ) {
-    let known = properties(loaded.value.input.document());
-    let mut rest = url;
-    while let Some((_, after)) = rest.split_once('{') {
-        let Some((name, after)) = after.split_once('}') else {
-            let fault = loaded.at_value(path, "a { without its } in the url");
-            faults.push(fault.help("write {desk}, {arguments.NAME} or {key}"));
-            return;
-        };
-        rest = after;
-        let fault = match name.strip_prefix("arguments.") {
-            Some(argument) if known.contains(&argument) => continue,
-            Some(argument) => loaded
-                .at_value(path, format!("the tool has no argument {argument:?}"))
-                .help(suggestion(argument, &known)),
-            None if name == "key" && with_key => continue,
-            None if name != "key" && is_base(url, name) => continue,
-            None => {
-                let key = if with_key { ", {key}" } else { "" };
-                loaded
-                    .at_value(path, format!("{{{name}}} is not known in a url"))
-                    .help(format!(
-                        "at its beginning a base URL such as {{desk}}; then {{arguments.NAME}}{key}"
-                    ))
-            }
-        };
-        faults.push(fault);
+    let at = |key| [path, &[key]].concat();
+    url::check(loaded, &at("url"), address, moment, faults);
+    match method {
+        Method::Get | Method::Post => {}
+        Method::Put | Method::Patch | Method::Delete => {
+            let fault = loaded.at_value(&at("method"), format!("{moment} only reads"));
+            faults.push(fault.help("GET, or a POST that only reads"));
+        }
     }
 }
 
-/// Whether the url begins with this name in braces, and it can be given to a host.
-fn is_base(url: &str, name: &str) -> bool {
-    let begins = url
-        .strip_prefix('{')
-        .is_some_and(|rest| rest.starts_with(name));
-    begins && name.parse::<NodeName>().is_ok()
+/// A condition on what was read is about that, and about what else is known at that moment.
+fn condition(
+    loaded: &Loaded<Tool>,
+    path: &[&str],
+    (condition, known): (&Condition, &[Source]),
+    moment: &str,
+    faults: &mut Vec<Diagnostic>,
+) {
+    let references = condition.references();
+    let strange = references
+        .into_iter()
+        .find(|one| !known.contains(&one.from));
+    if let Some(strange) = strange {
+        let message = format!("there is no {} in {moment}", strange.from);
+        let names: Vec<String> = known.iter().map(ToString::to_string).collect();
+        let fault = loaded.at_value(path, message);
+        faults.push(fault.help(format!("a reference here comes from {}", names.join(", "))));
+    }
 }
 
 fn pointers(loaded: &Loaded<Tool>, faults: &mut Vec<Diagnostic>) {

@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use coppice_messages::{Operation, ids::ToolName};
 use serde::{Deserialize, Serialize};
 
-use super::{EffectClass, Http, Idempotency, InProcess, Limits, Schema, Tool, Transport};
+use super::{
+    EffectClass, Http, Idempotency, InProcess, Limits, Probe, Resource, Schema, Tool, Transport,
+};
 
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -24,6 +26,12 @@ pub(super) struct Written {
     http: Option<Http>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     in_process: Option<InProcess>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    resource: Option<Resource>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    precondition: Option<Probe>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    postcondition: Option<Probe>,
     #[serde(default)]
     idempotency: Idempotency,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -60,6 +68,9 @@ impl TryFrom<Written> for Tool {
             annotations: written.annotations,
             output: written.output,
             transport,
+            resource: written.resource,
+            precondition: written.precondition,
+            postcondition: written.postcondition,
             idempotency: written.idempotency,
             limits: written.limits,
         })
@@ -84,6 +95,9 @@ impl From<Tool> for Written {
             output: tool.output,
             http,
             in_process,
+            resource: tool.resource,
+            precondition: tool.precondition,
+            postcondition: tool.postcondition,
             idempotency: tool.idempotency,
             limits: tool.limits,
         }

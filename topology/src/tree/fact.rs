@@ -254,6 +254,13 @@ fn effect_fact(event: &effect::Event) -> String {
             &conflicted.key,
             "the key stands for other arguments".to_owned(),
         ),
+        effect::Event::Contradicted(contradicted) => {
+            let (expected, seen) = (&contradicted.expected, &contradicted.seen);
+            (
+                &contradicted.key,
+                format!("the world does not show it: expected {expected}, saw {seen}"),
+            )
+        }
     };
     format!("{}: {says}", short(&key.hex()))
 }

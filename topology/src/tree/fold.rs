@@ -272,7 +272,7 @@ impl Folded {
             effect::Event::Escalated(escalated) => {
                 self.now(&escalated.key, Status::Escalated(escalated.why.clone()));
             }
-            effect::Event::Conflicted(_) => {}
+            effect::Event::Conflicted(_) | effect::Event::Contradicted(_) => {}
         }
     }
 

@@ -85,6 +85,7 @@ impl State {
             | Status::Declined { .. }
             | Status::Again { .. }
             | Status::Escalated { .. }
+            | Status::Contradicted { .. }
             | Status::Withdrawn { .. }
             | Status::Denied { .. } => Err(not_open()),
         }

@@ -11,7 +11,7 @@ use coppice_messages::{
     ids::EffectKey,
 };
 
-use super::{Effect, Status};
+use super::{Effect, Proof, Status};
 use crate::{
     duty::Duty,
     state::{Meta, State},
@@ -30,6 +30,7 @@ impl State {
                 let status = Status::Landed {
                     value: landed.value.clone(),
                     result: landed.result,
+                    proof: self.proof_of(&landed.key, landed.result, &landed.receipt),
                 };
                 self.settle(landed.key, status, &landed.usage, touched);
             }
@@ -57,9 +58,14 @@ impl State {
             effect::Event::Unknown(unknown) => self.evolve_unknown(unknown, touched),
             effect::Event::Reconciled(reconciled) => {
                 let status = match &reconciled.outcome {
-                    ReconciledOutcome::Landed { result, value, .. } => Status::Landed {
+                    ReconciledOutcome::Landed {
+                        receipt,
+                        result,
+                        value,
+                    } => Status::Landed {
                         value: value.clone(),
                         result: *result,
+                        proof: self.proof_of(&reconciled.key, *result, receipt),
                     },
                     ReconciledOutcome::NotHappened => {
                         self.again(reconciled.key, "it did not happen", None, meta)
@@ -85,6 +91,7 @@ impl State {
                 }
             },
             effect::Event::Conflicted(_) => {}
+            effect::Event::Contradicted(event) => self.evolve_contradicted(event, touched),
         }
     }
 
@@ -115,6 +122,7 @@ impl State {
                 Some(value) => Status::Landed {
                     value: value.clone(),
                     result: ResultCheck::Ok,
+                    proof: Proof::NotAsked,
                 },
                 None => Status::Withdrawn {
                     why: "it did not happen".to_owned(),
@@ -157,6 +165,6 @@ impl State {
             }
             effect.status = status;
         }
-        touched.push(Duty::Effect(key));
+        touched.extend([Duty::Effect(key), Duty::Probe(key)]);
     }
 }

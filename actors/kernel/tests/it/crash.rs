@@ -12,8 +12,8 @@ use coppice_messages::{
 };
 
 use crate::{
-    cancels, control, joins, laws, waits,
-    world::{Weather, World, comparison, input, plan_of},
+    cancels, control, joins, laws, proofs, waits,
+    world::{Lying, Weather, World, comparison, input, plan_of},
 };
 
 /// The world as it was after the first `commits` of `whole` were recorded, with whatever was intended and not answered done or not.
@@ -205,5 +205,22 @@ fn a_claim_settles_everything_that_a_dead_incarnation_had_under_way() {
                 "a claim stands first and alone in its kind"
             );
         }
+    }
+}
+
+#[test]
+fn a_run_that_dies_before_it_looked_looks_again_and_ends_the_same() {
+    for lying in [Lying::Always, Lying::Unreadable] {
+        let mut whole = control::world(proofs::FILED, 1, Weather::default());
+        whole.lying = lying;
+        whole.run();
+        check("lying", &whole, |whole, rest| {
+            let class = |world: &World| {
+                world
+                    .ended()
+                    .map(|ended| (ended.reason, ended.class.clone()))
+            };
+            class(whole) == class(rest)
+        });
     }
 }

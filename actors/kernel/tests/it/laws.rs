@@ -88,7 +88,8 @@ fn an_undisturbed_comparison_succeeds_with_one_ticket_and_its_evidence() {
     let world = check(1, 5, Weather::default());
     let ended = world.ended().expect("it ended");
     assert_eq!(ended.reason, Reason::Succeeded, "{ended:?}");
-    assert_eq!(ended.evidence.len(), 2);
+    // The ticket's postcondition, the result's schema, and that there is one ticket.
+    assert_eq!(ended.evidence.len(), 3);
     assert_eq!(world.desk.len(), 1);
     assert_eq!(world.refusals, Vec::<String>::new());
 }

@@ -9,6 +9,7 @@ mod joins;
 mod laws;
 mod picture;
 mod policy;
+mod proofs;
 mod room;
 mod stalls;
 mod tables;

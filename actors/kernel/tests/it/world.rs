@@ -77,6 +77,15 @@ impl Blobs for BlobStore {
     }
 }
 
+/// Whether the desk shows what it said that it did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lying {
+    Never,
+    Always,
+    /// Nobody may look.
+    Unreadable,
+}
+
 enum Pending {
     Admit(Prepared),
     Carry(RunId, Duty, Obligation),
@@ -120,6 +129,8 @@ pub struct World {
     pub proposes: fn(&Value, &str, usize, Option<Payload>) -> Proposal,
     /// What a tool gives.
     pub gives: fn(&Intended) -> Payload,
+    /// What the desk shows of what it did.
+    pub lying: Lying,
     /// Looks at the world after every step.
     pub after_step: fn(&World),
 }
@@ -161,6 +172,7 @@ impl World {
             failing: |_| false,
             proposes: outside::two_reads_and_an_answer,
             gives: outside::what_was_asked,
+            lying: Lying::Never,
             after_step: |_| {},
         }
     }
@@ -172,6 +184,7 @@ impl World {
         world.log = self.log[..commits].to_vec();
         world.blobs.0.clone_from(&self.blobs.0);
         world.failing = self.failing;
+        world.lying = self.lying;
         world
     }
 

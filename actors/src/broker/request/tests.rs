@@ -18,6 +18,7 @@ fn filled(template: &str, text: &str) -> Result<Url, Unsendable> {
         tenant: &TenantId::default_tenant(),
         key: None,
         trace: None,
+        receipt: None,
         arguments: &Value::map([("a", Value::from(text))]),
     };
     address(&tool(), template, filling)

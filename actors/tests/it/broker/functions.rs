@@ -65,7 +65,8 @@ fn ticket() -> Value {
 
 /// `create_ticket` as the function of this desk, on a host that began at this position.
 fn calling(desk: &Arc<Desk>, begins_at: u64) -> Calling {
-    let (plan, recorder) = released("incident-comparison");
+    let (mut plan, recorder) = released("incident-comparison");
+    alone(&mut plan);
     let broker = ToolBroker::new(BrokerOptions {
         record: recorder.clone(),
         endpoints: std::collections::BTreeMap::new(),

@@ -381,6 +381,12 @@ fn effect_events() -> Vec<effect::Event> {
             had: Digest::of(b"had"),
             asked: Digest::of(b"asked"),
         }),
+        effect::Event::Contradicted(effect::Contradicted {
+            key: key(),
+            attempt: 1,
+            expected: "\"Differences\"".into(),
+            seen: "404 not_found".into(),
+        }),
     ]
 }
 
@@ -497,11 +503,13 @@ fn check_events() -> Vec<check::Event> {
         check::Event::Passed(check::Passed {
             node: named("done"),
             check: "1".into(),
+            effect: None,
             seen: inline(),
         }),
         check::Event::Failed(check::Failed {
             node: named("done"),
             check: "schema".into(),
+            effect: None,
             expected: "/ticket is text".into(),
             seen: blob(),
         }),

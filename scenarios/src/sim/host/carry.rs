@@ -2,11 +2,11 @@
 
 use coppice_kernel::{
     Command, Duty, Obligation, Room, Turn, Turned,
-    command::{CheckId, CheckOutcome, ModelOutcome},
+    command::{CheckId, CheckOutcome, ModelOutcome, ProbeOutcome},
 };
 use coppice_messages::{
     Payload, Spent, Timestamp, Value,
-    event::{model::Asked, run::CancelSettled},
+    event::{effect::Intended, model::Asked, run::CancelSettled},
     ids::NodeName,
     payload::NoBlobs,
 };
@@ -33,6 +33,11 @@ impl World {
             }
             Obligation::Send { intended } => self.send(id, duty, intended),
             Obligation::Reconcile { intended } => self.reconcile(id, duty, &intended),
+            Obligation::Probe { intended, .. } => {
+                let seen = self.probe(&intended);
+                let key = intended.key;
+                self.report_later(id, duty, 20, Command::Probed { key, seen });
+            }
             Obligation::Check { node, check } => {
                 let seen = self.check(id, &node, check);
                 self.report_later(id, duty, 20, Command::Check { node, check, seen });
@@ -109,6 +114,18 @@ impl World {
         };
         let fails = self.weather.model_fails;
         model::answer(&mut self.seed, fails, state.plan(), asked, &input, turns)
+    }
+
+    /// The desk shows what it did, and nothing else.
+    fn probe(&self, intended: &Intended) -> ProbeOutcome {
+        if self.desk.has(&intended.key) {
+            ProbeOutcome::Holds(Payload::Inline(Value::Null))
+        } else {
+            ProbeOutcome::Contradicted {
+                expected: "what was done".to_owned(),
+                seen: "nothing".to_owned(),
+            }
+        }
     }
 
     fn check(&self, id: &ActorId, node: &NodeName, check: CheckId) -> CheckOutcome {

@@ -74,7 +74,8 @@ impl Laws {
             effect::Event::Unknown(_)
             | effect::Event::Escalated(_)
             | effect::Event::Lost(_)
-            | effect::Event::Conflicted(_) => return,
+            | effect::Event::Conflicted(_)
+            | effect::Event::Contradicted(_) => return,
         };
         // Reads are not among them.
         if let Some(outcome) = self.outcomes.get_mut(&key) {

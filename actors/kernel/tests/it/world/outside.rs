@@ -2,7 +2,7 @@
 
 use coppice_kernel::{
     Command, Duty, Obligation, Start, Turn,
-    command::{CheckId, CheckOutcome, EffectOutcome, ModelOutcome},
+    command::{CheckId, CheckOutcome, EffectOutcome, ModelOutcome, ProbeOutcome},
 };
 use coppice_messages::{
     Digest, Millis, Operation, ParentRef, Payload, Spent, Value,
@@ -14,7 +14,7 @@ use coppice_messages::{
     ids::RunId,
 };
 
-use super::World;
+use super::{Lying, World};
 
 impl World {
     pub(super) fn carry(&mut self, run: &RunId, duty: &Duty, obligation: Obligation) {
@@ -69,6 +69,16 @@ impl World {
                         key: intended.key,
                         attempt: intended.attempt,
                         outcome,
+                    },
+                );
+            }
+            Obligation::Probe { intended, .. } => {
+                let seen = self.probe(&intended);
+                self.tell(
+                    run,
+                    Command::Probed {
+                        key: intended.key,
+                        seen,
                     },
                 );
             }
@@ -193,6 +203,21 @@ impl World {
     pub(super) fn do_write(&mut self, intended: &Intended) {
         if intended.operation != Operation::Read {
             *self.desk.entry(intended.key).or_default() += 1;
+        }
+    }
+
+    /// Whether the desk shows what was done under this key.
+    fn probe(&self, intended: &Intended) -> ProbeOutcome {
+        let shown = self.desk.contains_key(&intended.key);
+        match self.lying {
+            Lying::Never if shown => ProbeOutcome::Holds((self.gives)(intended)),
+            Lying::Always | Lying::Never => ProbeOutcome::Contradicted {
+                expected: "one".to_owned(),
+                seen: "none".to_owned(),
+            },
+            Lying::Unreadable => ProbeOutcome::Unreadable {
+                why: "status 403".to_owned(),
+            },
         }
     }
 
