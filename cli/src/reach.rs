@@ -59,15 +59,15 @@ impl Opened {
         &self.inspect
     }
 
+    /// The log itself.
+    pub fn log(&self) -> &Log {
+        &self.log
+    }
+
     /// The last position of the log.
     pub fn position(&self) -> Result<u64, Failure> {
         let position = self.log.reader().position();
         position.map_err(|error| Failure::Environment(Problem::of(&error)))
-    }
-
-    /// Gives the directory back.
-    pub fn close(self) {
-        drop(self.log);
     }
 }
 

@@ -318,6 +318,27 @@ impl Bus {
         &self.stream
     }
 
+    /// Connects to the stream of an endpoint as it is; none when there is none. Nothing is made.
+    pub async fn stream_as_it_is(
+        endpoint: &Endpoint,
+        refusals: &Refusals,
+    ) -> Result<Option<stream::Stream>, BusError> {
+        let (client, mut link) = connect(endpoint, "coppice-look", refusals).await?;
+        let _ = link.wait_for(|l| l.is_up()).await;
+        let mut jetstream = jetstream::new(client);
+        jetstream.set_timeout(REQUEST_WAIT);
+        let name = endpoint.realm.stream();
+        match jetstream.get_stream(&name).await {
+            Ok(stream) => Ok(Some(stream)),
+            Err(error) if is_missing(&error) => Ok(None),
+            Err(source) => Err(BusError::GetStream {
+                url: endpoint.url.clone(),
+                stream: name,
+                source,
+            }),
+        }
+    }
+
     /// What the stream says about itself; none when there is no such stream.
     pub async fn stream_info(&self) -> Result<Option<stream::Info>, GetStreamError> {
         match self.jetstream.get_stream(self.realm.stream()).await {

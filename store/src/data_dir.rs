@@ -312,6 +312,18 @@ impl DataDir {
         self.root.join(format!("log.set-aside-{}", at.0))
     }
 
+    /// Logs that could not be used and were set aside, the oldest first.
+    pub(crate) fn logs_set_aside(&self) -> Vec<PathBuf> {
+        let entries = fs::read_dir(&self.root).into_iter().flatten().flatten();
+        let is_one = |entry: &fs::DirEntry| {
+            let name = entry.file_name();
+            name.to_string_lossy().starts_with("log.set-aside-")
+        };
+        let mut found: Vec<_> = entries.filter(is_one).map(|entry| entry.path()).collect();
+        found.sort();
+        found
+    }
+
     /// Where the private nats-server lies.
     #[must_use]
     pub fn nats(&self) -> PathBuf {

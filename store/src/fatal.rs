@@ -1,11 +1,16 @@
 //! What ends a host: faults after which the store must not go on. The first one stands.
 
-use std::sync::Arc;
+use std::{path::PathBuf, sync::Arc};
 
 use coppice_messages::ids::HostId;
 use tokio::sync::watch;
 
-use crate::{follow::Trimmed, limits::SERVER_RESTARTS_MAX, log::ReadError};
+use crate::{
+    follow::Trimmed,
+    gone::{self, Gone},
+    limits::SERVER_RESTARTS_MAX,
+    log::ReadError,
+};
 
 /// Why the store stopped. The host exits; what was not spoken about is known by the log at its next start.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -51,9 +56,21 @@ pub enum Fatal {
     /// The stream lost messages that were never read.
     #[error(transparent)]
     StreamTrimmed(Trimmed),
+    /// Messages of the stream that were never read into this log cannot be read.
+    #[error(
+        "{gone}. The log is left as it was found; put back a copy of the data directory, taken while no host ran, that has them, or a backup (coppice restore){}",
+        kept(.aside)
+    )]
+    StreamGone {
+        /// Which, and what they held.
+        gone: Gone,
+        /// Logs that were set aside before, in which it may be.
+        aside: Vec<PathBuf>,
+    },
     /// The log was read again from the stream, and the stream does not have everything either.
     #[error(
-        "positions {first} to {last} are in neither log nor stream: put back a copy of the data directory, taken while no host ran, that has them"
+        "{} in neither log nor stream: put back a copy of the data directory, taken while no host ran, that has them, or a backup (coppice restore)",
+        gone::positions(*.first, *.last)
     )]
     InNeither {
         /// The first position that is missing.
@@ -75,6 +92,21 @@ pub enum Fatal {
         /// Which part.
         part: &'static str,
     },
+}
+
+/// Where else it may be.
+fn kept(aside: &[PathBuf]) -> String {
+    let shown: Vec<String> = aside
+        .iter()
+        .map(|path| path.display().to_string())
+        .collect();
+    if shown.is_empty() {
+        return String::new();
+    }
+    format!(
+        "; what was set aside before may have it too: {}",
+        shown.join(", ")
+    )
 }
 
 impl Fatal {

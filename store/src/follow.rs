@@ -155,6 +155,8 @@ pub struct Follower {
     created: Option<i64>,
     /// Nobody else publishes on the stream.
     alone: bool,
+    /// The stream must have its first message when nothing was read from it.
+    from_the_first: bool,
     reading: bool,
     /// What the stream last said about itself, while the message at the position is compared.
     told: Option<(u64, u64)>,
@@ -170,6 +172,7 @@ impl Follower {
             oldest: oldest.unwrap_or_default(),
             created: position.map(|p| p.created),
             alone: false,
+            from_the_first: false,
             reading: false,
             told: None,
             search: None,
@@ -182,6 +185,19 @@ impl Follower {
     pub fn alone(mut self) -> Self {
         self.alone = true;
         self
+    }
+
+    /// The stream had its first message when it was made, and nobody takes messages out of it: one whose first messages are gone has not what an
+    /// empty log is to be read from.
+    #[must_use]
+    pub fn from_the_first(mut self) -> Self {
+        self.from_the_first = true;
+        self
+    }
+
+    /// The log has everything that the stream had when this began: from now on nobody else publishes on it.
+    pub fn be_alone(&mut self) {
+        self.alone = true;
     }
 
     /// Whether nobody else publishes on the stream.
@@ -230,6 +246,9 @@ impl Follower {
     fn info(&mut self, created: i64, first: u64, last: u64) -> Output {
         let seq = self.seq;
         let Some(known) = self.created else {
+            if self.from_the_first && first > 1 {
+                return Output::Stop(Trimmed { seq: 0, first });
+            }
             // An empty log begins where the stream does; chains that began before are refused and named.
             self.created = Some(created);
             self.seq = first - 1;

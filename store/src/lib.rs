@@ -14,12 +14,14 @@ mod data_dir;
 mod fatal;
 mod faults;
 pub mod follow;
+mod gone;
 mod health;
 pub mod limits;
 pub mod log;
 pub mod mark;
 pub mod nats_server;
 mod open_effects;
+mod passage;
 mod presence;
 mod publisher;
 pub mod ranges;
@@ -40,6 +42,7 @@ pub use self::{
     data_dir::{DataDir, DataDirError},
     fatal::Fatal,
     faults::{FaultHooks, NoFaults},
+    gone::Gone,
     log::{Log, LogReader, OpenLogError, ReadError},
     nats_server::{GuardCommand, Role, ServerError, guard_main},
     open_effects::{Holder, OpenEffect},

@@ -1,6 +1,6 @@
 //! A set of numbers that mostly follow each other, kept as the first and last of each unbroken run of them.
 
-use std::{collections::BTreeMap, ops::RangeInclusive};
+use std::{collections::BTreeMap, fmt, ops::RangeInclusive};
 
 use serde::{Deserialize, Serialize};
 
@@ -20,6 +20,17 @@ impl Ranges {
     #[must_use]
     pub fn count(&self) -> u64 {
         self.0.iter().map(|(first, last)| last - first + 1).sum()
+    }
+
+    /// Each of them, the least first.
+    pub fn iter(&self) -> impl Iterator<Item = u64> + '_ {
+        self.0.iter().flat_map(|(first, last)| *first..=*last)
+    }
+
+    /// How many unbroken runs there are.
+    #[must_use]
+    pub fn runs(&self) -> usize {
+        self.0.len()
     }
 
     /// The greatest number.
@@ -89,6 +100,26 @@ impl Ranges {
     fn run_at(&self, number: u64) -> Option<(u64, u64)> {
         let (first, last) = self.0.range(..=number).next_back()?;
         (*last >= number).then_some((*first, *last))
+    }
+}
+
+/// Runs of numbers that are shown; of more it is said how many there are.
+const SHOWN: usize = 20;
+
+impl fmt::Display for Ranges {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (nth, (first, last)) in self.0.iter().take(SHOWN).enumerate() {
+            let between = if nth == 0 { "" } else { ", " };
+            if first == last {
+                write!(f, "{between}{first}")?;
+            } else {
+                write!(f, "{between}{first} to {last}")?;
+            }
+        }
+        match self.runs().checked_sub(SHOWN) {
+            None | Some(0) => Ok(()),
+            Some(_) => write!(f, " and more, {} in all", self.count()),
+        }
     }
 }
 

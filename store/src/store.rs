@@ -1,8 +1,8 @@
 //! The store as a whole: options, opening, what can be asked of it, closing in order.
 
 mod beat;
-mod connect;
-mod open;
+pub(crate) mod connect;
+pub(crate) mod open;
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -279,7 +279,7 @@ impl Store {
     /// # Errors
     /// [`VerifyStreamError`].
     pub async fn verify_stream(&self) -> Result<StreamVerified, VerifyStreamError> {
-        verify::compare(&self.inner.reader, &self.inner.bus).await
+        verify::compare(&self.inner.reader, self.inner.bus.stream()).await
     }
 
     /// How the store is.

@@ -2,6 +2,7 @@
 //!
 //! Whether the states that follow from equal bytes are equal is for the kernel's fold to say.
 
+mod at_rest;
 mod chains;
 mod stream;
 
@@ -13,7 +14,10 @@ use coppice_messages::{
 };
 use fjall::Readable as _;
 
-pub use self::stream::{StreamFault, StreamVerified, VerifyStreamError};
+pub use self::{
+    at_rest::{AtRest, AtRestError, StreamAlone, at_rest, stream_alone},
+    stream::{StreamFault, StreamVerified, VerifyStreamError},
+};
 pub(crate) use self::{chains::ChainWalk, stream::compare};
 use crate::log::{LogReader, ReadError, blobs, commits, key, positions, rows, runs, trimmed};
 

@@ -212,16 +212,19 @@ impl Inspect {
 /// A difference between log and stream, as a finding; one with a position is about a commit that the log has.
 #[must_use]
 pub fn differs(fault: &StreamFault) -> Finding {
-    let (StreamFault::NotInLog { tenant, run, .. } | StreamFault::NotInStream { tenant, run, .. }) =
-        fault;
+    let (tenant, run, pos) = match fault {
+        StreamFault::NotInLog { tenant, run, .. } => (tenant.clone(), Some(run), None),
+        StreamFault::NotInStream {
+            tenant, run, pos, ..
+        } => (tenant.clone(), Some(run), Some(pos)),
+        StreamFault::BlobNotInStream { tenant, pos, .. } => (tenant.clone(), None, Some(pos)),
+        StreamFault::WentBack { pos, .. } => (TenantId::host(), None, Some(pos)),
+    };
     Finding {
         law: Law::Stream,
-        tenant: tenant.clone(),
-        run: Some(run.clone()),
-        pos: match fault {
-            StreamFault::NotInLog { .. } => None,
-            StreamFault::NotInStream { pos, .. } => Some(*pos),
-        },
+        tenant,
+        run: run.cloned(),
+        pos: pos.copied(),
         what: fault.to_string(),
     }
 }

@@ -1,5 +1,6 @@
 //! `coppice log`: verify, rebuild, stats, export, import, trim.
 
+mod alone;
 mod archive;
 mod export;
 mod remedy;

@@ -7,6 +7,7 @@ mod damaged;
 mod docs;
 mod files;
 mod full_disk;
+mod gone;
 mod keeping;
 mod living;
 mod output;

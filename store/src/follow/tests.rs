@@ -234,3 +234,29 @@ fn an_acknowledgement_below_what_was_read_makes_the_machine_ask() {
         (Input::Message { seq: 8 }, Output::Ignore),
     ]);
 }
+
+#[test]
+fn a_stream_that_nobody_trims_is_not_read_into_an_empty_log_without_its_first_messages() {
+    let trimmed = Output::Stop(Trimmed { seq: 0, first: 3 });
+    let mut of_its_own = Follower::new(None, None).from_the_first();
+    of_its_own.step(&Input::Reconnected);
+    assert_eq!(of_its_own.step(&info(100, 3, 9)), trimmed);
+    let mut of_others = Follower::new(None, None);
+    of_others.step(&Input::Reconnected);
+    assert_eq!(of_others.step(&info(100, 3, 9)), Output::Read { from: 3 });
+}
+
+#[test]
+fn unread_messages_that_are_gone_stop_who_reads_a_log_again_until_it_has_everything() {
+    let mut machine = Follower::new(Some(KNOWN), Some(1));
+    let stop = Output::Stop(Trimmed { seq: 7, first: 9 });
+    machine.step(&Input::Reconnected);
+    assert_eq!(machine.step(&info(100, 9, 9)), stop);
+    machine.be_alone();
+    machine.step(&Input::Reconnected);
+    let why = WentBack::Purged {
+        oldest: 8,
+        first: 9,
+    };
+    assert_eq!(machine.step(&info(100, 9, 9)), put_back(9, 8, 9, why));
+}

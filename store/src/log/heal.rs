@@ -14,7 +14,7 @@ use crate::{
     suspect,
 };
 
-/// A log that is being read again from the stream.
+/// A log that is being read again from the stream, or for the first time.
 pub(crate) struct Healing {
     /// Where the log lies that could not be used, if there was one.
     aside: Option<PathBuf>,
@@ -28,12 +28,12 @@ pub(crate) fn open(directory: DataDir) -> Result<(Log, Option<Healing>), OpenLog
     let path = directory.log();
     if !path.exists() {
         let log = Log::open_in(directory)?;
-        let healing = mark.map(|mark| Healing {
+        let healing = Healing {
             aside: None,
             log: path,
-            mark,
-        });
-        return Ok((log, healing));
+            mark: mark.unwrap_or_default(),
+        };
+        return Ok((log, Some(healing)));
     }
     let note = directory.suspect();
     let look = if suspect::is_noted(&note) {
@@ -177,11 +177,22 @@ fn is_of_the_system(error: &fjall::Error) -> bool {
 }
 
 impl Healing {
+    /// Where the log lies that could not be used; where it was, once this is [undone](Self::undo).
+    pub fn aside(&self) -> Option<&PathBuf> {
+        self.aside.as_ref()
+    }
+
+    /// How many commits the log had, if anything says so.
+    pub fn had(&self) -> Option<u64> {
+        let had = self.mark.pos.saturating_sub(self.mark.trimmed);
+        (had > 0).then_some(had)
+    }
+
     /// What is in neither log nor stream, now that the stream was read: the first and last position, as counts of commits.
     pub fn missing(&self, reader: &LogReader) -> Option<(u64, u64)> {
         let found = reader.position().unwrap_or_default();
         // What was taken out of the log is in no stream either.
-        let expected = self.mark.pos.saturating_sub(self.mark.trimmed);
+        let expected = self.had().unwrap_or_default();
         (found < expected).then_some((found + 1, expected))
     }
 

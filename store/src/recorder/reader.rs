@@ -8,9 +8,10 @@ use async_nats::{
     datetime::DateTime,
     jetstream::{
         consumer::{AckPolicy, DeliverPolicy, pull},
-        stream::RawMessageErrorKind,
+        stream::{RawMessageError, RawMessageErrorKind, Stream},
     },
 };
+use coppice_messages::Digest;
 use futures::StreamExt as _;
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -19,7 +20,8 @@ use crate::{
     bus::{Bus, Link},
     clock,
     fatal::{Fatal, FatalCell},
-    follow::{Follower, Input, Loss, Output},
+    follow::{Follower, Input, Loss, Output, Trimmed},
+    gone,
     limits::{
         BACKOFF_FIRST, BACKOFF_LONGEST, CONSUMER_IDLE, HEARTBEAT, READ_BYTES, READ_EXPIRES,
         READ_MESSAGES, STALLED, UNREADABLE_MAX,
@@ -35,6 +37,8 @@ pub(crate) struct Reader {
     bus: Bus,
     link: watch::Receiver<Link>,
     follower: Follower,
+    /// Whether the stream is that of a private server, which nobody else uses.
+    private: bool,
     log: LogReader,
     publisher: Publisher,
     suspects: watch::Receiver<Suspect>,
@@ -67,7 +71,7 @@ enum Pause {
 impl Reader {
     pub fn new(
         bus: Bus,
-        follower: Follower,
+        (follower, private): (Follower, bool),
         (log, publisher): (LogReader, Publisher),
         to: Recording,
         fatal: FatalCell,
@@ -76,6 +80,7 @@ impl Reader {
             link: bus.link(),
             bus,
             follower,
+            private,
             log,
             suspects: publisher.suspects(),
             publisher,
@@ -122,6 +127,10 @@ impl Reader {
         if progress.wait_for(|p| p.stream >= handed).await.is_err() {
             return Pause::End;
         }
+        let target = *self.to.target.borrow();
+        if self.private && target.is_some_and(|target| progress.borrow().stream >= target) {
+            self.follower.be_alone();
+        }
         let mut output = self.follower.step(&Input::Reconnected);
         loop {
             let input = match output {
@@ -140,6 +149,9 @@ impl Reader {
                         *target = Some(target.map_or(last, |known| known.min(last)));
                     });
                     return self.read(from, link).await;
+                }
+                Output::Stop(Trimmed { seq, .. }) if self.private => {
+                    return self.name_what_is_gone(seq).await;
                 }
                 Output::Stop(fault) => {
                     self.fatal.set(Fatal::StreamTrimmed(fault));
@@ -199,19 +211,12 @@ impl Reader {
                 return None;
             }
         };
-        let found = match self.bus.stream().get_raw_message(seq).await {
-            Ok(message) => {
-                let lane = parse_stream_subject(&message.subject).map(|(lane, _)| lane);
-                Some(wire::message_digest(
-                    lane,
-                    nanos(message.time),
-                    &message.payload,
-                ))
-            }
-            Err(error) if matches!(error.kind(), RawMessageErrorKind::NoMessageFound) => None,
+        let found = match digest_at(self.bus.stream(), seq).await {
+            Ok(found) => found,
             Err(error) => {
                 tracing::warn!(%error, seq, "a message of the stream cannot be fetched");
-                self.cannot_read().await;
+                // Whoever follows looks again, until the store ends.
+                let _pause = self.cannot_read().await;
                 return None;
             }
         };
@@ -220,8 +225,9 @@ impl Reader {
     }
 
     /// A message that the stream has cannot be read: its file is damaged, or the bus is slow. When it stays so, a stream that nobody else uses
-    /// is made anew; what it held is in the log, with the publisher, or was never told to anybody.
-    async fn cannot_read(&mut self) {
+    /// is made anew; what it held is in the log, with the publisher, or was never told to anybody. Where that is not so, because the log is read
+    /// from the stream, what is gone is named and the store ends.
+    async fn cannot_read(&mut self) -> Pause {
         let at = self.follower.seq();
         let since = match self.unreadable {
             Some((since, known)) if known == at => since,
@@ -229,11 +235,11 @@ impl Reader {
         };
         self.unreadable = Some((since, at));
         if since.elapsed() < UNREADABLE_MAX {
-            return;
+            return Pause::Retry;
         }
         if !self.follower.is_alone() {
             tracing::error!(behind = at, "the stream cannot be read on");
-            return;
+            return self.name_what_is_gone(at).await;
         }
         tracing::error!(
             behind = at,
@@ -242,6 +248,23 @@ impl Reader {
         self.unreadable = None;
         if let Err(error) = self.bus.remake_stream().await {
             tracing::error!(%error, "the stream cannot be made anew");
+        }
+        Pause::Retry
+    }
+
+    async fn name_what_is_gone(&mut self, at: u64) -> Pause {
+        let behind = (at + 1, self.seen);
+        match gone::behind(self.bus.stream(), &self.log, behind).await {
+            Ok(Some(gone)) => {
+                let aside = Vec::new();
+                self.fatal.set(Fatal::StreamGone { gone, aside });
+                Pause::End
+            }
+            Ok(None) => Pause::Retry,
+            Err(error) => {
+                tracing::error!(error, "what lies behind cannot be looked through");
+                Pause::Retry
+            }
         }
     }
 
@@ -300,8 +323,7 @@ impl Reader {
                 // It said that it has more. A message that was skipped shows by the next one, and none may come.
                 () = clock::pause(STALLED), if self.follower.seq() < self.seen => {
                     tracing::warn!("the consumer brings nothing of what there is: making a new one");
-                    self.cannot_read().await;
-                    return Pause::Retry;
+                    return self.cannot_read().await;
                 }
             };
             let message = match message {
@@ -321,7 +343,11 @@ impl Reader {
             match self.follower.step(&Input::Message { seq }) {
                 Output::Admit => {}
                 Output::Ignore => continue,
-                _ => return Pause::Retry,
+                _ => {
+                    let read = self.follower.seq();
+                    tracing::warn!(read, brought = seq, "the stream skips messages");
+                    return self.cannot_read().await;
+                }
             }
             let arrival = Arrival {
                 seq,
@@ -337,7 +363,23 @@ impl Reader {
     }
 }
 
+/// By what the message at a number is known again; none when the stream has none there.
+pub(crate) async fn digest_at(
+    stream: &Stream,
+    seq: u64,
+) -> Result<Option<Digest>, RawMessageError> {
+    match stream.get_raw_message(seq).await {
+        Ok(message) => {
+            let lane = parse_stream_subject(&message.subject).map(|(lane, _)| lane);
+            let at = nanos(message.time);
+            Ok(Some(wire::message_digest(lane, at, &message.payload)))
+        }
+        Err(error) if matches!(error.kind(), RawMessageErrorKind::NoMessageFound) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 /// Nanoseconds since 1970.
-fn nanos(at: DateTime) -> i64 {
+pub(crate) fn nanos(at: DateTime) -> i64 {
     i64::try_from(at.unix_timestamp_nanos()).unwrap_or(i64::MAX)
 }

@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// Connects; to a private server again and again for a while, because one that dies just then is started again.
-async fn patiently<T, F: Future<Output = Result<T, BusError>>>(
+pub(crate) async fn patiently<T, F: Future<Output = Result<T, BusError>>>(
     private: bool,
     connect: impl Fn() -> F,
 ) -> Result<T, BusError> {

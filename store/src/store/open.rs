@@ -266,7 +266,7 @@ fn stopping(note: PathBuf, publisher: Publisher, fatal: FatalCell) -> Unread {
 }
 
 /// How a role connects to a private server.
-pub(super) fn private_endpoint(server: &ManagedServer, role: Role) -> Endpoint {
+pub(crate) fn private_endpoint(server: &ManagedServer, role: Role) -> Endpoint {
     let RoleCredentials {
         user,
         password,
@@ -331,9 +331,13 @@ fn on_its_thread(
     Ok((arrivals_in, thread))
 }
 
-fn follower(reader: &LogReader, alone: bool) -> Result<Follower, ReadError> {
+fn follower(reader: &LogReader, private: bool, complete: bool) -> Result<Follower, ReadError> {
     let follower = Follower::new(reader.stream_position()?, reader.first_message()?);
-    Ok(if alone { follower.alone() } else { follower })
+    Ok(match (private, complete) {
+        (true, true) => follower.alone(),
+        (true, false) => follower.from_the_first(),
+        (false, _) => follower,
+    })
 }
 
 fn health(
@@ -361,10 +365,12 @@ async fn start(
     let (bus, service, feed) = connections(options, endpoint, service, &refusals).await?;
     let (feed, feed_task) = feed.unzip();
     let dropped = feed.as_ref().map(Feed::dropped).unwrap_or_default();
+    // A log that is read again from the stream has not what the stream has; without a mark nothing says that it has.
+    let marked = mark::read(&directory.mark()).is_some();
     let (log, healing) = heal::open(directory)?;
     let reader = log.reader();
-    // A log that is read again from the stream has not what the stream has.
-    let follower = follower(&reader, server.is_some() && healing.is_none())?;
+    let private = server.is_some();
+    let follower = follower(&reader, private, marked && healing.is_none())?;
     let (fatal, publisher) = (FatalCell::new(), Publisher::new());
     let indexes = Indexes::default();
     let (progress_in, progress) = watch::channel(Progress::default());
@@ -387,7 +393,8 @@ async fn start(
         target: target_in,
     };
     let known = (log.reader(), publisher.clone());
-    let reader = Reader::new(bus.clone(), follower, known, to, fatal.clone()).run();
+    let following = (follower, private);
+    let reader = Reader::new(bus.clone(), following, known, to, fatal.clone()).run();
     let (realm, beaten) = (&endpoint.realm, (progress.clone(), dropped.clone()));
     let beat = beat::run((&bus, realm), &options.host, beaten);
     let sender = publisher.clone().run(bus.clone(), log.reader());
@@ -455,10 +462,26 @@ impl Started {
             self.parts.begin_marking();
             return Ok(self);
         };
+        let fatal = self.with_what_is_known(fatal);
         self.parts.close(&self.publisher).await;
         if let Some(healing) = self.healing {
             healing.undo();
         }
         Err(OpenError::Fatal(fatal))
+    }
+
+    /// With how far the log had come, and where else there may be something of it.
+    fn with_what_is_known(&self, fatal: Fatal) -> Fatal {
+        let Fatal::StreamGone { mut gone, .. } = fatal else {
+            return fatal;
+        };
+        gone.had = self.healing.as_ref().and_then(Healing::had);
+        let aside = self.parts.log.directory().logs_set_aside();
+        let own = self.healing.as_ref().and_then(Healing::aside);
+        let aside = aside.into_iter().filter(|path| Some(path) != own);
+        Fatal::StreamGone {
+            gone,
+            aside: aside.collect(),
+        }
     }
 }

@@ -3,17 +3,15 @@
 
 use std::{collections::HashSet, fmt};
 
-use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, pull};
+use async_nats::jetstream::stream::Stream;
 use coppice_messages::{
     Digest, Header,
     ids::{RunId, TenantId},
 };
-use futures::StreamExt as _;
 
 use crate::{
-    bus::Bus,
-    limits::{CONSUMER_IDLE, READ_BYTES, READ_MESSAGES, REQUEST_WAIT},
-    log::{LogReader, ReadError, commits, meta},
+    log::{LogReader, ReadError, commits, messages, meta},
+    passage::Passage,
     ranges::Ranges,
     subjects::{Lane, parse_stream_subject},
     wire,
@@ -57,6 +55,24 @@ pub enum StreamFault {
         /// Number of its first event.
         seq: u64,
     },
+    /// A message with a part of a blob of the log cannot be read.
+    BlobNotInStream {
+        /// Number of the message.
+        message: u64,
+        /// Whose blob.
+        tenant: TenantId,
+        /// The blob.
+        blob: Digest,
+        /// How far the log has come.
+        pos: u64,
+    },
+    /// The stream is not the one that the log was read from, or ends before; nothing was put back yet.
+    WentBack {
+        /// How far the log has come.
+        pos: u64,
+        /// How it is known.
+        why: String,
+    },
 }
 
 impl fmt::Display for StreamFault {
@@ -80,6 +96,16 @@ impl fmt::Display for StreamFault {
                 f,
                 "position {pos}: {tenant}/{run} event {seq} is not in the stream"
             ),
+            Self::BlobNotInStream {
+                message,
+                tenant,
+                blob,
+                ..
+            } => write!(
+                f,
+                "message {message} of the stream, a part of the blob {blob} of {tenant}, cannot be read"
+            ),
+            Self::WentBack { why, .. } => f.write_str(why),
         }
     }
 }
@@ -102,7 +128,7 @@ pub enum VerifyStreamError {
     },
 }
 
-fn unreadable(error: impl fmt::Display) -> VerifyStreamError {
+pub(super) fn unreadable(error: impl fmt::Display) -> VerifyStreamError {
     VerifyStreamError::Stream {
         said: error.to_string(),
     }
@@ -111,77 +137,70 @@ fn unreadable(error: impl fmt::Display) -> VerifyStreamError {
 /// Compares what the stream has up to the log's position in it.
 pub(crate) async fn compare(
     reader: &LogReader,
-    bus: &Bus,
+    stream: &Stream,
 ) -> Result<StreamVerified, VerifyStreamError> {
-    let mut found = StreamVerified::default();
-    let info = bus.stream().get_info().await.map_err(unreadable)?;
+    let info = stream.get_info().await.map_err(unreadable)?;
     let first = info.state.first_sequence.max(1);
     // In this order, and before the stream: what is being put back is known not to be there yet, and what is recorded meanwhile is in neither
     // comparison.
     let lost = meta::lost(&reader.tables.meta)?.unwrap_or_default();
     let pos = reader.position()?;
     let last = reader.stream_position()?.map_or(0, |p| p.seq);
-    found.whole = first == 1;
-    let mut refused = HashSet::new();
-    for quarantined in reader.quarantine() {
-        let quarantined = quarantined?;
-        refused.insert((quarantined.message, quarantined.index));
-    }
-    let mut seen: HashSet<Digest> = HashSet::new();
-    if last >= first {
-        let config = pull::Config {
-            deliver_policy: DeliverPolicy::ByStartSequence {
-                start_sequence: first,
-            },
-            ack_policy: AckPolicy::None,
-            inactive_threshold: CONSUMER_IDLE,
-            num_replicas: 1,
-            memory_storage: true,
-            ..pull::Config::default()
-        };
-        let consumer = bus
-            .stream()
-            .create_consumer(config)
-            .await
-            .map_err(unreadable)?;
-        let mut messages = consumer
-            .stream()
-            .max_messages_per_batch(READ_MESSAGES)
-            .max_bytes_per_batch(READ_BYTES)
-            .messages()
-            .await
-            .map_err(unreadable)?;
-        loop {
-            let next = tokio::time::timeout(REQUEST_WAIT, messages.next()).await;
-            let message = next
-                .map_err(|_| unreadable("it fell silent"))?
-                .ok_or_else(|| unreadable("it ended"))?
-                .map_err(unreadable)?;
-            let seq = message.info().map_err(unreadable)?.stream_sequence;
-            found.messages += 1;
-            if let Some((Lane::Commits, tenant)) = parse_stream_subject(&message.subject) {
-                let payload = message.payload.clone();
-                for (index, bytes) in (0..).zip(wire::decode_commits(&payload).unwrap_or_default())
-                {
-                    if !refused.contains(&(seq, index)) && seen.insert(Digest::of(&bytes)) {
-                        found.commits += 1;
-                        found
-                            .faults
-                            .extend(missing_from_log(reader, &tenant, seq, &bytes)?);
-                    }
-                }
-            }
-            if seq >= last {
-                break;
-            }
-        }
-    }
+    let mut found = StreamVerified {
+        whole: first == 1,
+        ..StreamVerified::default()
+    };
+    let seen = from_stream(reader, stream, (first, last), &mut found).await?;
     if found.whole {
         found
             .faults
             .extend(missing_from_stream(reader, (pos, &lost.positions), &seen)?);
     }
     Ok(found)
+}
+
+/// Reads a stretch of the stream and looks for all that it has in the log. Returns the commits that it has.
+pub(super) async fn from_stream(
+    reader: &LogReader,
+    stream: &Stream,
+    (first, last): (u64, u64),
+    found: &mut StreamVerified,
+) -> Result<HashSet<Digest>, VerifyStreamError> {
+    let mut refused = HashSet::new();
+    for quarantined in reader.quarantine() {
+        let quarantined = quarantined?;
+        refused.insert((quarantined.message, quarantined.index));
+    }
+    let mut seen: HashSet<Digest> = HashSet::new();
+    let mut passage = Passage::new(stream.clone(), first, last);
+    while let Some(message) = passage.next().await.map_err(unreadable)? {
+        found.messages += 1;
+        let Some((Lane::Commits, tenant)) = parse_stream_subject(&message.subject) else {
+            continue;
+        };
+        for (index, bytes) in (0..).zip(wire::decode_commits(&message.payload).unwrap_or_default())
+        {
+            if !refused.contains(&(message.seq, index)) && seen.insert(Digest::of(&bytes)) {
+                found.commits += 1;
+                found
+                    .faults
+                    .extend(missing_from_log(reader, &tenant, message.seq, &bytes)?);
+            }
+        }
+    }
+    let pos = reader.position()?;
+    for seq in passage.gone().iter() {
+        let brought = messages::get(&reader.tables.messages, seq)?;
+        let blobs = brought.into_iter().flat_map(|brought| brought.blobs);
+        let faults = blobs.map(|(tenant, blob)| StreamFault::BlobNotInStream {
+            message: seq,
+            tenant,
+            blob,
+            pos,
+        });
+        found.faults.extend(faults);
+    }
+    Ok(seen)
 }
 
 fn missing_from_log(
@@ -204,7 +223,7 @@ fn missing_from_log(
     }))
 }
 
-fn missing_from_stream(
+pub(super) fn missing_from_stream(
     reader: &LogReader,
     (until, lost): (u64, &Ranges),
     seen: &HashSet<Digest>,

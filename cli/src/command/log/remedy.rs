@@ -17,10 +17,15 @@ enum Damaged {
     Host,
 }
 
-/// What to do about the findings; nothing where there is nothing to find, or nothing to do about it here.
-pub fn remedy(findings: &[Finding], data: &Path) -> Option<String> {
+/// What to do about the findings; nothing where there is nothing to find, or nothing to do about it here. `is_put_back`: the next host notices
+/// by itself what the stream lacks.
+pub fn remedy(findings: &[Finding], data: &Path, is_put_back: bool) -> Option<String> {
     Some(match damaged(findings)? {
         Damaged::Log => log(data),
+        Damaged::Stream if is_put_back => format!(
+            "the log has everything, nothing is lost: the next host puts back from the log what the stream lacks (coppice up --data {})",
+            data.display()
+        ),
         Damaged::Stream => stream(data),
         Damaged::Host => format!(
             "end the host and start it again (coppice up --data {}): it folds what it has from the log",
@@ -99,18 +104,22 @@ mod tests {
         let lacking = finding(Law::Stream, Some(3));
         let altered = finding(Law::Chain, Some(7));
         let unknown = finding(Law::Stream, None);
-        let only = remedy(std::slice::from_ref(&lacking), data).expect("something to do");
+        let only = remedy(std::slice::from_ref(&lacking), data, false).expect("something to do");
         assert!(only.contains("remove d/nats/store"), "{only}");
         for of_the_log in [altered, unknown] {
-            let both = remedy(&[lacking.clone(), of_the_log], data).expect("something to do");
+            let both = remedy(&[lacking.clone(), of_the_log], data, true).expect("something to do");
             assert!(both.contains("mv d/log d/log.damaged"), "{both}");
             assert!(!both.contains("remove"), "{both}");
         }
+        let back = remedy(&[lacking], data, true).expect("something to do");
+        assert!(back.contains("coppice up --data d"), "{back}");
+        assert!(!back.contains("remove"), "{back}");
     }
 
     #[test]
     fn nothing_is_advised_where_no_file_is_at_fault() {
-        assert_eq!(remedy(&[], Path::new("d")), None);
-        assert_eq!(remedy(&[finding(Law::Fold, Some(1))], Path::new("d")), None);
+        assert_eq!(remedy(&[], Path::new("d"), false), None);
+        let fold = [finding(Law::Fold, Some(1))];
+        assert_eq!(remedy(&fold, Path::new("d"), true), None);
     }
 }

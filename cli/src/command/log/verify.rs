@@ -1,38 +1,53 @@
 //! `coppice log verify`: chains intact; log, stream and live state agree. Without a living host the stream is read by starting
-//! nats-server on its store; no actor is started, nothing is appended.
+//! nats-server on its store, as it is: no actor is started, nothing is appended and nothing put back.
 
 use std::path::Path;
 
 use coppice_actors::{
     api::{Compared, VerifyReport, VerifyRequest},
-    inspect::{Inspect, differs},
+    inspect::differs,
+    limits::FINDINGS_MAX,
 };
-use coppice_messages::ids::{InvalidId, TenantId};
-use coppice_store::{BusOptions, GuardCommand, Options, Store, verify::VerifyStreamError};
+use coppice_store::{
+    GuardCommand,
+    verify::{AtRest, AtRestError, VerifyStreamError, at_rest},
+};
 
-use super::remedy::{self, remedy};
+use super::{
+    alone,
+    remedy::{self, remedy},
+};
 use crate::{
     args::Common,
     command::look::{findings, none},
+    data,
     failure::{Failure, Problem},
     out,
-    reach::{Reach, Way, failed, refused},
+    reach::{Opened, Reach, Way, failed, refused},
 };
 
 pub(super) async fn verify(common: &Common) -> Result<(), Failure> {
-    let reach = Reach::open(common).await?;
+    let chosen = data::to_read(common.data.as_deref())?;
+    if !common.json {
+        chosen.say();
+    }
+    let data = chosen.path.clone();
+    let reach = match Reach::of(chosen.path).await {
+        Ok(reach) => reach,
+        Err(failure) => return Err(alone::beside(failure, &data).await),
+    };
     let tenant = reach.tenant(None);
     let request = VerifyRequest::default();
-    let data = reach.data.clone();
+    let mut is_put_back = false;
     let report = match reach.way {
         Way::Host(client) => client.verify(&tenant, &request).await.map_err(failed)?,
-        Way::Log(opened) if data.join("nats").is_dir() => {
-            opened.close();
-            with_stream(&data, &tenant, &request).await?
-        }
         Way::Log(opened) => {
             let report = opened.inspect().verify(&tenant, &request);
-            report.map_err(|error| refused(&error))?
+            let mut report = report.map_err(|error| refused(&error))?;
+            if data.join("nats").is_dir() {
+                is_put_back = with_stream(&opened, &data, &mut report).await?;
+            }
+            report
         }
     };
     if common.json {
@@ -41,36 +56,31 @@ pub(super) async fn verify(common: &Common) -> Result<(), Failure> {
         findings(&report.findings)?;
         out::text(&said(&report))?;
     }
-    if let Some(remedy) = remedy(&report.findings, &data) {
+    if let Some(remedy) = remedy(&report.findings, &data, is_put_back) {
         // Also beside JSON: it is for whoever mends, and no finding.
         eprintln!("help: {remedy}");
     }
     none(&report.findings)
 }
 
-/// Opens the store, which starts the private nats-server on its own store, and holds the log against the stream.
+/// Starts the private nats-server on its own store and holds the log against the stream as it is. Whether the next host puts back by itself what
+/// the stream lacks.
 async fn with_stream(
+    opened: &Opened,
     data: &Path,
-    tenant: &TenantId,
-    request: &VerifyRequest,
-) -> Result<VerifyReport, Failure> {
+    report: &mut VerifyReport,
+) -> Result<bool, Failure> {
     let guard = GuardCommand::this_program().map_err(|error| Failure::environment(&error))?;
-    let host = format!("verify-{}", std::process::id())
-        .parse()
-        .map_err(|error: InvalidId| Failure::environment(&error))?;
-    let mut options = Options::new(data, host, BusOptions::Private { guard });
-    options.feed = false;
-    let store = Store::open(options)
-        .await
-        .map_err(|error| Failure::Environment(Problem::of(&error)))?;
-    let report = Inspect::new(store.log().clone()).verify(tenant, request);
-    let seen = store.verify_stream().await;
-    store.close().await;
-    let mut report = report.map_err(|error| refused(&error))?;
-    let seen = match seen {
-        Ok(seen) => seen,
+    let AtRest {
+        seen,
+        is_put_back,
+        unread,
+    } = match at_rest(opened.log(), guard).await {
+        Ok(compared) => compared,
         // It is named already what of the log cannot be read.
-        Err(VerifyStreamError::Log(_)) if !report.findings.is_empty() => return Ok(report),
+        Err(AtRestError::Compare(VerifyStreamError::Log(_))) if !report.findings.is_empty() => {
+            return Ok(false);
+        }
         Err(error) => return Err(not_compared(&error, data)),
     };
     report.stream = if seen.faults.is_empty() {
@@ -79,17 +89,24 @@ async fn with_stream(
         Compared::Different
     };
     report.findings.extend(seen.faults.iter().map(differs));
-    Ok(report)
+    report.findings.truncate(FINDINGS_MAX);
+    if unread > 0 {
+        eprintln!(
+            "{unread} messages of the stream are not in the log yet: the next host reads them"
+        );
+    }
+    Ok(is_put_back)
 }
 
-fn not_compared(error: &VerifyStreamError, data: &Path) -> Failure {
+fn not_compared(error: &AtRestError, data: &Path) -> Failure {
     let problem = Problem::of(error);
     Failure::Environment(match error {
-        VerifyStreamError::Log(_) => problem.help(remedy::log(data)),
-        VerifyStreamError::Stream { .. } => problem.help(format!(
+        AtRestError::Compare(VerifyStreamError::Log(_)) => problem.help(remedy::log(data)),
+        AtRestError::Compare(VerifyStreamError::Stream { .. }) => problem.help(format!(
             "verify once more; should it stay so: {}",
             remedy::stream(data)
         )),
+        AtRestError::Open(_) | AtRestError::Server(_) | AtRestError::Bus(_) => problem,
     })
 }
 
