@@ -141,7 +141,8 @@ impl DataDir {
     /// [`DataDirError`].
     pub fn take_existing(root: &Path) -> Result<Self, DataDirError> {
         check_finished(root)?;
-        if !root.join("format").exists() {
+        let has = |name: &str| root.join(name).exists();
+        if !has("format") && !has("log") && !has("log.mark") {
             return Err(DataDirError::Missing {
                 path: root.to_owned(),
             });
@@ -245,6 +246,9 @@ impl DataDir {
         let text = match fs::read_to_string(&path) {
             Ok(text) => text,
             Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                if self.log().exists() {
+                    tracing::warn!(path = %path.display(), "the file that says the layout's version is gone: it is written anew");
+                }
                 // As a whole or not at all: a directory whose format cannot be read is refused.
                 let fresh = self.root.join("format.new");
                 return File::create(&fresh)

@@ -24,6 +24,44 @@ use crate::{
 /// The archive in the directory of a backup.
 const ARCHIVE: &str = "log.archive";
 
+/// What follows on the name of a backup that is being made, before the number of the process that makes it.
+const PART: &str = ".part-";
+
+/// Removes what backups to the same place have left whose processes were killed.
+fn clear_left_over(place: &Path) {
+    let (Some(parent), Some(name)) = (place.parent(), place.file_name()) else {
+        return;
+    };
+    let parent = match parent.as_os_str().is_empty() {
+        true => Path::new("."),
+        false => parent,
+    };
+    let begins = format!("{}{PART}", name.to_string_lossy());
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let Some(process) = name
+            .to_str()
+            .and_then(|name| name.strip_prefix(&begins))
+            .and_then(|process| process.parse().ok())
+        else {
+            continue;
+        };
+        if !is_alive(process)
+            && let Err(error) = fs::remove_dir_all(entry.path())
+        {
+            tracing::warn!(%error, path = %entry.path().display(), "what a killed backup left is not removed");
+        }
+    }
+}
+
+/// Whether there is such a process, as far as can be known: one of which that cannot be known counts as living.
+fn is_alive(process: i32) -> bool {
+    let Some(process) = rustix::process::Pid::from_raw(process) else {
+        return true;
+    };
+    rustix::process::test_kill_process(process) != Err(rustix::io::Errno::SRCH)
+}
+
 /// A directory under way, removed again unless it is kept.
 struct UnderWay {
     path: PathBuf,
@@ -47,8 +85,9 @@ pub async fn backup(args: &BackupArgs, common: &Common) -> Result<(), Failure> {
         return Err(Failure::Input(Problem::new(message).help(help)));
     }
     let reach = Reach::open(common).await?;
+    clear_left_over(place);
     let mut beside = place.as_os_str().to_owned();
-    beside.push(format!(".part-{}", std::process::id()));
+    beside.push(format!("{PART}{}", std::process::id()));
     let mut under_way = UnderWay {
         path: beside.into(),
         kept: false,

@@ -162,8 +162,14 @@ fn a_trim_killed_at_any_moment_leaves_a_whole_log_and_is_finished_by_the_next() 
     for (what, so) in moments {
         crate::damaged::copy(&place.path().join("whole"), &data);
         killed += u32::from(killed_when(&place, &trim, |_| so()));
-        // Whatever is left over, nothing that was to stay is lost.
-        verified(&place, "d");
+        // Whatever is left over, nothing that was to stay is lost; a stream that is not filled again yet is named, and by nobody who reads filled.
+        let seen = place.run(&["log", "verify", "--data", "d", "--json"]);
+        let report = seen.json(i32::from(seen.code == 1));
+        let findings = report["findings"].as_array().expect("a list");
+        assert!(
+            findings.iter().all(|f| text(f, "/law") == "stream"),
+            "{what}: {report}"
+        );
         let finished = place.run(&trim).json(0);
         let again = place.run(&trim).json(0);
         assert_eq!(number(&again, "/commits"), 0, "{what}: {finished}");
@@ -184,4 +190,60 @@ fn a_trim_killed_at_any_moment_leaves_a_whole_log_and_is_finished_by_the_next() 
         fs::remove_dir_all(&data).expect("removed");
     }
     assert!(killed >= 3, "{killed} of {} were killed", moments.len());
+}
+
+#[test]
+fn an_import_that_is_killed_at_any_moment_is_finished_by_the_same_command() {
+    let place = Place::new();
+    let run = ["run", "one-request-twice", "--data", "here", "--json"];
+    place.run(&run).json(0);
+    let export = ["log", "export", "trees.archive", "--data", "here"];
+    place.run(&export).good();
+    let import = ["log", "import", "trees.archive", "--data", "there"];
+    let data = place.path().join("there");
+    let each = match std::env::var_os("COPPICE_LONG") {
+        Some(_) => 1,
+        None => 6,
+    };
+    let (mut killed, mut without_log) = (0, 0);
+    // By how many files there are: from the first one to the last.
+    for files in (1..60).step_by(each) {
+        killed += u32::from(killed_when(&place, &import, |_| count(&data) >= files));
+        without_log += u32::from(data.join("format").exists() && !data.join("log").exists());
+        place.run(&import).good();
+        verified(&place, "there");
+        fs::remove_dir_all(&data).expect("removed");
+    }
+    assert!(killed > 2 && without_log > 0, "{killed} {without_log}");
+}
+
+#[test]
+fn what_a_killed_backup_leaves_is_removed_by_the_next_one_and_that_of_a_living_one_is_not() {
+    let place = Place::new();
+    let run = ["run", "one-request-twice", "--data", "here", "--json"];
+    place.run(&run).json(0);
+    let part = |process: u32| place.path().join(format!("copy.part-{process}"));
+    let mut ended = place.command(&["--version"]);
+    let mut ended = ended.stdout(Stdio::null()).spawn().expect("started");
+    let dead = ended.id();
+    ended.wait().expect("ended");
+    let (left, living) = (part(dead), part(std::process::id()));
+    for directory in [&left, &living] {
+        fs::create_dir(directory).expect("made");
+        fs::write(directory.join("log.archive"), b"a part").expect("written");
+    }
+    place.run(&["backup", "copy", "--data", "here"]).good();
+    assert!(!left.exists(), "nobody is at work on it");
+    assert!(living.exists(), "somebody may be at work on it");
+}
+
+#[test]
+fn a_directory_whose_format_file_is_gone_is_read_as_a_host_reads_it() {
+    let place = Place::new();
+    let run = ["run", "one-request-twice", "--data", "here", "--json"];
+    place.run(&run).json(0);
+    let format = place.path().join("here/format");
+    fs::remove_file(&format).expect("removed");
+    verified(&place, "here");
+    assert!(format.exists(), "it is written anew");
 }

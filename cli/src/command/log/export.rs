@@ -4,7 +4,7 @@ use std::{io::stdout, path::Path};
 
 use coppice_actors::api::CopyOf;
 use coppice_store::{
-    BusOptions, GuardCommand, Log, Options, Store,
+    BusOptions, GuardCommand, Log, OpenLogError, Options, Store,
     archive::{self, Reader, Selection},
     clock,
 };
@@ -108,7 +108,15 @@ pub async fn import(args: &ImportArgs, common: &Common) -> Result<(), Failure> {
 fn planned(source: &Source, data: &Path) -> Result<archive::Plan, Failure> {
     let mut progress = Progress::new("verified");
     let log = match data.join("format").exists() {
-        true => Some(Log::open(data).map_err(|error| unopened(&error, data))?),
+        true => match Log::open(data) {
+            Ok(log) => Some(log),
+            // An import that was killed before it had made a log; nothing says that there ever was more.
+            Err(OpenLogError::Missing {
+                marked: None | Some(0),
+                ..
+            }) => None,
+            Err(error) => return Err(unopened(&error, data)),
+        },
         false => None,
     };
     let reader = log.as_ref().map(Log::reader);
