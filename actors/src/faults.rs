@@ -5,9 +5,10 @@
 mod address;
 mod book;
 mod offers;
+mod recall;
 mod strike;
 
-pub(crate) use self::strike::{Faults, duration, kill_host};
+pub(crate) use self::strike::{AtWork, Faults, duration, kill_host};
 pub use self::{
     address::{Action, Fault, InvalidFault, When},
     book::BookError,

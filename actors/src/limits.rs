@@ -95,8 +95,14 @@ pub const REFUSALS_WINDOW: Duration = Duration::from_secs(60);
 pub const RECORD_WAIT: Duration = Duration::from_secs(10);
 /// Bytes of the file from which the secrets for callbacks are made.
 pub const CALLBACK_SECRET_BYTES: usize = 32;
-/// Connections to the host's HTTP port at one time; a further one waits until one ends.
+/// Bytes of a callback that are read and thrown away, so that a sender who reads no answer before it has sent everything sees the 413;
+/// beyond them it may see a closed connection.
+pub const HTTP_DISCARDED_MAX: usize = 16 << 20;
+/// Connections to the host's HTTP port at one time; a further one takes the place of the oldest that has sent no whole header, else of
+/// the oldest that is not being answered. When all are being answered it waits.
 pub const HTTP_CONNECTIONS_MAX: usize = 256;
+/// How long a connection to the host's HTTP port may take until the end of its first header; then it is closed.
+pub const HTTP_HEADER_LONGEST: Duration = Duration::from_secs(5);
 /// Longest life of one connection to the host's HTTP port; then it is closed, so that whoever says nothing holds no place.
 pub const HTTP_CONNECTION_LONGEST: Duration = Duration::from_secs(60);
 /// The HTTP port that a host takes when it is free and nobody says another.

@@ -3,6 +3,7 @@
 use std::{error::Error, fmt, io::IsTerminal as _, path::Path, process::ExitCode};
 
 use coppice_scenarios::{library, scenario::ScenarioError};
+use coppice_store::given;
 use coppice_topology::{Diagnostic, Diagnostics};
 use miette::{GraphicalReportHandler, GraphicalTheme, LabeledSpan, NamedSource, SourceCode};
 use serde::Serialize;
@@ -11,6 +12,9 @@ use crate::out;
 
 /// The exit code after Ctrl-C, as shells have it for whatever SIGINT ends.
 const INTERRUPTED: u8 = 130;
+
+/// Characters of a line of a file that an error shows; of a longer one the beginning, or nothing when the fault lies behind it.
+const SHOWN_CHARS_MAX: usize = 160;
 
 /// Why a command does not succeed.
 #[derive(Debug)]
@@ -197,8 +201,10 @@ impl miette::Diagnostic for Located<'_> {
 /// The diagnostic with the lines of its file around it; without them when the file cannot be read.
 fn drawn(diagnostic: &Diagnostic) -> String {
     let plain = || format!("error: {diagnostic}\n");
-    let Some((text, offset)) = text_of(&diagnostic.file)
-        .and_then(|text| offset(&text, diagnostic.line, diagnostic.column).map(|at| (text, at)))
+    let Diagnostic { line, column, .. } = *diagnostic;
+    let text = text_of(&diagnostic.file).and_then(|text| showable(&text, line, column));
+    let Some((text, offset)) =
+        text.and_then(|text| offset(&text, line, column).map(|at| (text, at)))
     else {
         return plain();
     };
@@ -223,8 +229,27 @@ fn drawn(diagnostic: &Diagnostic) -> String {
 fn text_of(file: &str) -> Option<String> {
     match file.strip_prefix("library:") {
         Some(path) => library::text(path).map(str::to_owned),
-        None => std::fs::read_to_string(Path::new(file)).ok(),
+        None => given::read_text(Path::new(file)).ok(),
     }
+}
+
+/// What is shown of a text around one of its lines, each line cut; none when the place lies behind what is shown of its own.
+fn showable(text: &str, line: u32, column: u32) -> Option<String> {
+    let cited = usize::try_from(line).ok()?;
+    let column = usize::try_from(column).ok()?;
+    let mut shown = String::new();
+    // One line after the cited one is shown, too.
+    for (number, line) in (1..=cited + 1).zip(text.split_inclusive('\n')) {
+        match line.char_indices().nth(SHOWN_CHARS_MAX) {
+            Some(_) if number == cited && column > SHOWN_CHARS_MAX => return None,
+            Some((end, _)) => {
+                shown.extend(line.get(..end));
+                shown.push_str("…\n");
+            }
+            None => shown.push_str(line),
+        }
+    }
+    Some(shown)
 }
 
 /// Where in the text a line and column are, in bytes.

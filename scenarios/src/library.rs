@@ -3,10 +3,12 @@
 
 use std::{
     collections::BTreeSet,
-    fs, io,
+    fs,
+    io::{self, ErrorKind},
     path::{Path, PathBuf},
 };
 
+use coppice_store::given;
 use coppice_topology::{Document, DocumentKind, Documents};
 
 static FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/library.rs"));
@@ -73,7 +75,7 @@ impl Source {
     /// # Errors
     /// The file cannot be read.
     pub fn file(path: &Path) -> Result<Self, SourceError> {
-        let bytes = fs::read(path).map_err(|source| SourceError::Unreadable {
+        let bytes = given::read(path).map_err(|source| SourceError::Unreadable {
             path: path.to_owned(),
             source,
         })?;
@@ -156,6 +158,11 @@ fn looks_like_a_path(name: &str) -> bool {
     name.contains('/') || ending.is_some_and(|ending| ending == "yaml" || ending == "yml")
 }
 
+/// Whether there is a file, however unusable.
+fn is_there(error: &io::Error) -> bool {
+    !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
+}
+
 /// Finds the documents that a topology names: beside its file, then in the library.
 #[derive(Debug, Clone, Default)]
 pub struct Shelf {
@@ -175,15 +182,26 @@ impl Documents for Shelf {
         let path = kind.path(name);
         if let Some(directory) = &self.directory {
             let full = directory.join(&path);
-            if let Ok(bytes) = fs::read(&full) {
-                let file = full.display().to_string();
-                return Some(Document { file, bytes });
+            match given::read(&full) {
+                Ok(bytes) => {
+                    let file = full.display().to_string();
+                    return Some(Document { file, bytes });
+                }
+                // One that is there and unusable is not replaced by the library's of the same name.
+                Err(error) if is_there(&error) => return None,
+                Err(_) => {}
             }
         }
         text(&path).map(|text| Document {
             file: format!("{SHOWN}{path}"),
             bytes: text.as_bytes().to_vec(),
         })
+    }
+
+    fn unusable(&self, kind: DocumentKind, name: &str) -> Option<String> {
+        let full = self.directory.as_ref()?.join(kind.path(name));
+        let error = given::read(&full).err()?;
+        is_there(&error).then(|| format!("the file {} cannot be read: {error}", full.display()))
     }
 
     fn names(&self, kind: DocumentKind) -> Vec<String> {

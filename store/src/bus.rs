@@ -239,7 +239,7 @@ pub(crate) async fn connect(
             options.user_and_password(user.clone(), password.clone())
         }
         Credentials::File(path) => {
-            let text = std::fs::read_to_string(path).map_err(|source| BusError::Credentials {
+            let text = crate::given::read_text(path).map_err(|source| BusError::Credentials {
                 path: path.clone(),
                 source,
             })?;

@@ -14,6 +14,7 @@ mod data_dir;
 mod fatal;
 mod faults;
 pub mod follow;
+pub mod given;
 mod gone;
 mod health;
 pub mod limits;

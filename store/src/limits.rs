@@ -121,3 +121,6 @@ pub const FRAME_BYTES: usize = 256 << 10;
 pub const FRAME_BYTES_MAX: usize = 4 << 20;
 /// Commits of an import that the recorder has not spoken about; reading the archive waits.
 pub const IMPORTS_UNDER_WAY: usize = 4_096;
+
+/// Bytes of a file that a person hands over (a document, an input, credentials); a larger one is refused, and no more of it is read.
+pub const GIVEN_BYTES_MAX: usize = 4 << 20;

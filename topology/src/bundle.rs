@@ -78,6 +78,11 @@ pub trait Documents {
     /// The document, if there is one.
     fn find(&self, kind: DocumentKind, name: &str) -> Option<Document>;
 
+    /// Why a document that is there was not found: it cannot be read, or is too large.
+    fn unusable(&self, _kind: DocumentKind, _name: &str) -> Option<String> {
+        None
+    }
+
     /// Every name of this kind, for suggestions; may be empty.
     fn names(&self, _kind: DocumentKind) -> Vec<String> {
         Vec::new()
@@ -202,8 +207,13 @@ impl Gathering<'_> {
         read: fn(&str, &[u8]) -> Result<Loaded<T>, Diagnostic>,
     ) -> Option<(Digest, Loaded<T>)> {
         let Some(found) = self.source.find(kind, name) else {
-            let known = self.source.names(kind);
             let mut fault = named_at.clone();
+            if let Some(why) = self.source.unusable(kind, name) {
+                fault.message = why;
+                self.faults.push(fault);
+                return None;
+            }
+            let known = self.source.names(kind);
             fault.message = format!("there is no {} {name:?}", kind.word());
             let place = format!("write {} beside the topology", kind.path(name));
             fault.help = Some(if known.is_empty() {

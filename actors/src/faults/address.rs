@@ -135,6 +135,28 @@ impl InvalidFault {
 /// What stands for the kind of event in a fault of the outside world's callbacks.
 const CALLBACK: &str = "callback";
 
+/// Kinds of events that no run writes.
+const HOSTS_OWN: [&str; 4] = [
+    "host.started",
+    "host.stopped",
+    "fault.injected",
+    "callback.refused",
+];
+
+/// Whether a part of a path can be one of a run's: `root`, or a slot with its number, with `*` for anything.
+fn is_step(step: &str) -> bool {
+    let slot = |c: char| c.is_ascii_alphanumeric() || "_-*".contains(c);
+    let number = |c: char| c.is_ascii_digit() || c == '*';
+    match step.split_once('[') {
+        None => !step.is_empty() && step.chars().all(slot),
+        Some((name, rest)) => {
+            let ordinal = rest.strip_suffix(']').unwrap_or_default();
+            let named = !name.is_empty() && name.chars().all(slot);
+            named && !ordinal.is_empty() && ordinal.chars().all(number)
+        }
+    }
+}
+
 const SHAPE: &str = "expected WHERE@EVENT[#n][:before|:after|:synced|:acked]=ACTION, \
                      such as 'root/research[1]@effect.landed:before=kill_host'";
 
@@ -310,8 +332,7 @@ impl Fault {
 
     fn checked(self) -> Result<Self, InvalidFault> {
         let refuse = |reason: String| Err(InvalidFault::new(&self.to_string(), reason));
-        let usable = |c: char| !c.is_whitespace() && !"@=#:".contains(c);
-        if self.place.is_empty() || !self.place.chars().all(usable) {
+        if !self.place.split('/').all(is_step) {
             return refuse(
                 "WHERE is a path in the tree such as root/research[2], with * for anything"
                     .to_owned(),
@@ -337,18 +358,27 @@ impl Fault {
                 "only a callback is duplicated or dropped: '*@callback=duplicate*3'".to_owned(),
             );
         }
-        if !KINDS.iter().any(|(kind, _)| glob(&self.event, kind)) {
+        let meant = || KINDS.iter().filter(|(kind, _)| glob(&self.event, kind));
+        if meant().next().is_none() {
             return refuse(format!(
                 "there is no event {:?}; coppice faults SCENARIO lists those that a run offers",
                 self.event
             ));
         }
-        if self.tool.is_some()
-            && !KINDS
-                .iter()
-                .any(|(kind, _)| kind.starts_with("effect.") && glob(&self.event, kind))
-        {
+        if self.tool.is_some() && !meant().any(|(kind, _)| kind.starts_with("effect.")) {
             return refuse(format!("{} concerns no tool", self.event));
+        }
+        if meant().all(|(kind, _)| HOSTS_OWN.contains(kind)) {
+            let theirs = matches!(self.action, Action::KillHost | Action::Delay(_));
+            let strikes = glob(&self.place, "") && self.when.is_in_the_recorder() && theirs;
+            return if strikes {
+                Ok(self)
+            } else {
+                refuse(format!(
+                    "{event} is written by the host and by no run: there is '*@{event}:synced' and '*@{event}:acked', with kill_host or delay(500ms)",
+                    event = self.event
+                ))
+            };
         }
         if self.when.is_in_the_recorder() && self.action == Action::Panic {
             return refuse(
@@ -386,16 +416,9 @@ impl Fault {
         self.when
     }
 
-    /// Whether it means this event.
-    pub(crate) fn means(
-        &self,
-        when: When,
-        path: &str,
-        kind: &str,
-        tool: Option<&ToolName>,
-    ) -> bool {
-        self.when == when
-            && glob(&self.event, kind)
+    /// Whether it means this event, at whatever moment.
+    pub(crate) fn means(&self, path: &str, kind: &str, tool: Option<&ToolName>) -> bool {
+        glob(&self.event, kind)
             && glob(&self.place, path)
             && self.tool.as_ref().is_none_or(|wanted| Some(wanted) == tool)
     }

@@ -1,6 +1,6 @@
 //! `faults.jsonl`: every strike, one line, fsynced before it strikes; so what killed the host does not kill it again after the restart.
 //!
-//! A line is a note, or says how many of the notes before it are in the system chains.
+//! A line is a note, or says how many of the notes before it are in the system chains, or which faults are armed from where on.
 
 use std::{
     fs::{File, OpenOptions},
@@ -30,11 +30,19 @@ pub(super) struct Note {
     pub noted_at: Timestamp,
 }
 
+/// Which faults a host was started with for the first time, and where the log was then: their events are counted from there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Arming {
+    addresses: Vec<String>,
+    from: u64,
+}
+
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Line {
     Struck(Note),
     Appended(usize),
+    Armed(Arming),
 }
 
 /// Why strikes cannot be noted. Then no fault strikes: one that is not noted would strike again after each restart.
@@ -54,6 +62,7 @@ pub(super) struct Book {
     file: File,
     notes: Vec<Note>,
     appended: usize,
+    armed: Option<Arming>,
     /// The last line may not be whole.
     is_torn: bool,
 }
@@ -71,12 +80,13 @@ impl Book {
             .append(true)
             .create(true)
             .open(path)?;
-        let (mut notes, mut appended) = (Vec::new(), 0);
+        let (mut notes, mut appended, mut armed) = (Vec::new(), 0, None);
         for line in BufReader::new(&file).lines() {
             let line = line?;
             match serde_json::from_str(&line) {
                 Ok(Line::Struck(note)) => notes.push(note),
                 Ok(Line::Appended(count)) => appended = count.min(notes.len()),
+                Ok(Line::Armed(arming)) => armed = Some(arming),
                 Err(_) if line.is_empty() => {}
                 // The host died while it wrote this line, so nothing struck for it.
                 Err(error) => tracing::warn!(%error, "an unfinished note of a fault is skipped"),
@@ -87,11 +97,26 @@ impl Book {
             file,
             notes,
             appended,
+            armed,
             is_torn: false,
         };
         // Ends an unfinished line, so that the next one stands alone.
         book.file.write_all(b"\n")?;
         Ok(book)
+    }
+
+    /// The position after which the events of these faults count; none when they were not armed before.
+    pub fn armed_from(&self, addresses: &[String]) -> Option<u64> {
+        let armed = self.armed.as_ref()?;
+        (armed.addresses == addresses).then_some(armed.from)
+    }
+
+    /// These faults are armed for the first time.
+    pub fn arm(&mut self, addresses: Vec<String>, from: u64) -> Result<(), BookError> {
+        let arming = Arming { addresses, from };
+        self.write(&Line::Armed(arming.clone()))?;
+        self.armed = Some(arming);
+        Ok(())
     }
 
     /// How often a fault has struck.
@@ -151,6 +176,21 @@ mod tests {
             run: "run".parse().unwrap(),
             noted_at: Timestamp(1),
         }
+    }
+
+    #[test]
+    fn what_is_armed_again_is_counted_from_where_it_was_armed_first() {
+        let data = tempfile::tempdir().unwrap();
+        let (one, other) = (vec!["a".to_owned()], vec!["b".to_owned()]);
+        Book::open(data.path())
+            .unwrap()
+            .arm(one.clone(), 7)
+            .unwrap();
+        let book = Book::open(data.path()).unwrap();
+        assert_eq!(
+            (book.armed_from(&one), book.armed_from(&other)),
+            (Some(7), None)
+        );
     }
 
     #[test]

@@ -22,8 +22,32 @@ use tokio::sync::Notify;
 use super::{
     address::{Action, Fault, When},
     book::{Book, BookError, Note},
+    recall::recall,
 };
 use crate::services::{Awake, Key};
+
+/// Who is at work where an event passes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AtWork {
+    /// The run's actor.
+    Actor,
+    /// The recorder, beside an actor of the run.
+    BesideAnActor,
+    /// Nobody who could panic or be killed but the host.
+    HostAlone,
+}
+
+impl AtWork {
+    fn can(self, action: Action) -> bool {
+        match action {
+            Action::KillHost | Action::Delay(_) => true,
+            Action::KillActor => self != Self::HostAlone,
+            Action::Panic => self == Self::Actor,
+            // Of the outside world's callbacks, which are no events.
+            Action::Duplicate | Action::Drop => false,
+        }
+    }
+}
 
 /// The faults of a host, with what they need to know about the events that pass.
 pub(crate) struct Faults {
@@ -33,16 +57,16 @@ pub(crate) struct Faults {
     noted: Notify,
 }
 
-struct Known {
-    armed: Vec<Armed>,
-    book: Book,
+pub(super) struct Known {
+    pub armed: Vec<Armed>,
+    pub book: Book,
     paths: HashMap<Key, String>,
     tools: HashMap<EffectKey, ToolName>,
 }
 
-struct Armed {
+pub(super) struct Armed {
     fault: Fault,
-    address: String,
+    pub address: String,
     seen: u32,
     struck: u32,
 }
@@ -60,7 +84,7 @@ impl Armed {
 }
 
 impl Faults {
-    /// Arms faults; those that struck in an earlier life of the host are spent.
+    /// Arms faults; those that struck in an earlier life of the host are spent, and the events that came in one are counted.
     ///
     /// Must be called within the runtime.
     ///
@@ -79,13 +103,15 @@ impl Faults {
                 struck,
             }
         };
+        let mut known = Known {
+            armed: faults.iter().map(arm).collect(),
+            book,
+            paths: HashMap::new(),
+            tools: HashMap::new(),
+        };
+        recall(&mut known, data)?;
         Ok(Self {
-            known: Mutex::new(Known {
-                armed: faults.iter().map(arm).collect(),
-                book,
-                paths: HashMap::new(),
-                tools: HashMap::new(),
-            }),
+            known: Mutex::new(known),
             awake,
             runtime: tokio::runtime::Handle::current(),
             noted: Notify::new(),
@@ -107,11 +133,11 @@ impl Faults {
     }
 
     /// What strikes at this moment of a commit, noted.
-    pub fn strikes(&self, when: When, commit: &Commit) -> Vec<Action> {
+    pub fn strikes(&self, when: When, commit: &Commit, at_work: AtWork) -> Vec<Action> {
         let mut known = self.known();
         let mut actions = Vec::new();
         for entry in &commit.events {
-            let due = known.due(when, commit, &entry.event);
+            let due = known.due(when, commit, &entry.event, at_work);
             for (address, action) in due {
                 let note = Note {
                     address,
@@ -158,12 +184,17 @@ impl Faults {
 
     fn strike_in_recorder(&self, when: When, commits: &[Commit]) {
         for commit in commits {
-            for action in self.strikes(when, commit) {
+            let key = (commit.tenant.clone(), commit.run.clone());
+            let actor = self.awake.get(&key);
+            let at_work = match actor {
+                Some(_) => AtWork::BesideAnActor,
+                None => AtWork::HostAlone,
+            };
+            for action in self.strikes(when, commit, at_work) {
                 match action {
                     Action::KillHost => kill_host(),
                     Action::KillActor => {
-                        let key = (commit.tenant.clone(), commit.run.clone());
-                        if let Some(actor) = self.awake.get(&key) {
+                        if let Some(actor) = &actor {
                             actor.kill();
                         }
                     }
@@ -177,7 +208,30 @@ impl Faults {
 }
 
 impl Known {
-    fn due(&mut self, when: When, commit: &Commit, event: &Event) -> Vec<(String, Action)> {
+    fn due(
+        &mut self,
+        when: When,
+        commit: &Commit,
+        event: &Event,
+        at_work: AtWork,
+    ) -> Vec<(String, Action)> {
+        let (path, tool) = self.place(commit, event);
+        let mut due = Vec::new();
+        for armed in &mut self.armed {
+            let action = armed.fault.action();
+            if at_work.can(action)
+                && armed.fault.means(&path, event.kind(), tool.as_ref())
+                && armed.fault.when() == when
+                && armed.count()
+            {
+                due.push((armed.address.clone(), action));
+            }
+        }
+        due
+    }
+
+    /// Where an event came, and which tool it concerns.
+    fn place(&mut self, commit: &Commit, event: &Event) -> (String, Option<ToolName>) {
         let key = (commit.tenant.clone(), commit.run.clone());
         if let Event::Run(run::Event::Opened(opened)) = event {
             self.paths.insert(key.clone(), opened.path.clone());
@@ -185,17 +239,20 @@ impl Known {
         if let Event::Effect(effect::Event::Intended(intended)) = event {
             self.tools.insert(intended.key, intended.tool.clone());
         }
-        let tool = concerns(event)
-            .and_then(|key| self.tools.get(&key))
-            .cloned();
-        let path = self.paths.get(&key).cloned().unwrap_or_default();
-        let mut due = Vec::new();
-        for armed in &mut self.armed {
-            if armed.fault.means(when, &path, event.kind(), tool.as_ref()) && armed.count() {
-                due.push((armed.address.clone(), armed.fault.action()));
+        let tool = concerns(event).and_then(|key| self.tools.get(&key).cloned());
+        (self.paths.get(&key).cloned().unwrap_or_default(), tool)
+    }
+
+    /// A commit of an earlier life: its events are where they are, and those that `count` have come.
+    pub fn recall(&mut self, commit: &Commit, count: bool) {
+        for entry in &commit.events {
+            let (path, tool) = self.place(commit, &entry.event);
+            let meant =
+                |armed: &&mut Armed| armed.fault.means(&path, entry.event.kind(), tool.as_ref());
+            for armed in self.armed.iter_mut().filter(meant).filter(|_| count) {
+                armed.seen = armed.seen.saturating_add(1);
             }
         }
-        due
     }
 }
 

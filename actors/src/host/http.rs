@@ -6,21 +6,22 @@ use std::{net::SocketAddr, sync::Arc};
 
 use axum::{
     Json, Router,
-    body::{Body, to_bytes},
-    extract::{Path, State},
+    body::{Body, Bytes},
+    extract::{ConnectInfo, Path, State},
     http::{HeaderMap, StatusCode, header::RETRY_AFTER},
     response::{IntoResponse, Response},
     routing::post,
 };
 use coppice_messages::ids::TenantId;
+use futures::StreamExt as _;
 use tokio::{net::TcpListener, task::JoinHandle};
 
-use self::listener::Bounded;
+use self::listener::{Bounded, Seat, Seated};
 use super::{HostError, HttpChoice, callbacks::Callbacks};
 use crate::{
     api::{ApiError, Called, Code, Refused},
     callback::SIGNATURE_HEADER,
-    limits::{CALLBACK_BYTES_MAX, HTTP_PORT},
+    limits::{CALLBACK_BYTES_MAX, HTTP_DISCARDED_MAX, HTTP_PORT},
 };
 
 /// A bound port; nothing is answered yet.
@@ -59,8 +60,9 @@ impl HttpPort {
             .method_not_allowed_fallback(async || refused(&no_route()))
             .with_state(callbacks);
         let listener = Bounded::new(self.listener);
+        let service = router.into_make_service_with_connect_info::<Seated>();
         tokio::spawn(async move {
-            if let Err(error) = axum::serve(listener, router).await {
+            if let Err(error) = axum::serve(listener, service).await {
                 tracing::error!(%error, "the HTTP port is closed");
             }
         })
@@ -69,11 +71,12 @@ impl HttpPort {
 
 async fn call_back(
     State(callbacks): State<Arc<Callbacks>>,
+    ConnectInfo(Seated(seat)): ConnectInfo<Seated>,
     Path(tenant): Path<String>,
     headers: HeaderMap,
     body: Body,
 ) -> Response {
-    match take(&callbacks, &tenant, &headers, body).await {
+    match take(&callbacks, &seat, &tenant, &headers, body).await {
         Ok(called) => Json(called).into_response(),
         Err(error) => refused(&error),
     }
@@ -81,6 +84,7 @@ async fn call_back(
 
 async fn take(
     callbacks: &Arc<Callbacks>,
+    seat: &Arc<Seat>,
     tenant: &str,
     headers: &HeaderMap,
     body: Body,
@@ -90,10 +94,8 @@ async fn take(
         .map_err(|error| ApiError::new(Code::InvalidRequest, format!("{error}")))?;
     let signature = headers.get(SIGNATURE_HEADER);
     let signature = signature.map(|value| value.to_str().unwrap_or_default().to_owned());
-    let body = to_bytes(body, CALLBACK_BYTES_MAX).await.map_err(|_| {
-        let message = format!("a callback has at most {CALLBACK_BYTES_MAX} bytes");
-        ApiError::new(Code::TooLarge, message)
-    })?;
+    let body = whole(body).await?;
+    let _keeps_its_place = seat.work();
     let callbacks = Arc::clone(callbacks);
     // A task of its own: what a sender that goes away has asked for is still taken in whole.
     let taken =
@@ -102,6 +104,29 @@ async fn take(
         let message = "the callback could not be taken in: send it again";
         Err(ApiError::new(Code::Stopping, message))
     })
+}
+
+/// The body. One that is too large is read on for a while and thrown away: many a client reads no answer before it has sent everything.
+async fn whole(body: Body) -> Result<Bytes, ApiError> {
+    let mut chunks = body.into_data_stream();
+    let mut kept = Vec::new();
+    let mut come: usize = 0;
+    while let Some(chunk) = chunks.next().await {
+        let chunk = chunk.map_err(|_| {
+            ApiError::new(Code::InvalidRequest, "the body ended before all of it came")
+        })?;
+        come = come.saturating_add(chunk.len());
+        if come <= CALLBACK_BYTES_MAX {
+            kept.extend_from_slice(&chunk);
+        } else if come > HTTP_DISCARDED_MAX {
+            break;
+        }
+    }
+    if come > CALLBACK_BYTES_MAX {
+        let message = format!("a callback has at most {CALLBACK_BYTES_MAX} bytes");
+        return Err(ApiError::new(Code::TooLarge, message));
+    }
+    Ok(kept.into())
 }
 
 fn no_route() -> ApiError {

@@ -7,7 +7,7 @@ use ractor::ActorRef;
 
 use super::{Message, awake::Incarnation, tasks::Task};
 use crate::{
-    faults::{Action, When},
+    faults::{Action, AtWork, When},
     services::Key,
 };
 
@@ -58,7 +58,7 @@ impl Incarnation {
         let Some(faults) = &self.services.faults else {
             return;
         };
-        for action in faults.strikes(when, commit) {
+        for action in faults.strikes(when, commit, AtWork::Actor) {
             match action {
                 Action::KillHost => crate::faults::kill_host(),
                 Action::KillActor => {

@@ -26,7 +26,7 @@ use crate::{
 };
 
 /// A tree that files a ticket, waits for the callback about it, and answers with what that says.
-fn called_back(key: &str) -> StartRequest {
+pub fn called_back(key: &str) -> StartRequest {
     let yaml = r"
 topology: called-back
 version: 1
@@ -48,7 +48,7 @@ nodes:
 }
 
 /// What was answered: the status, and the callback's fate or the refusal.
-type Answer = (u16, Result<Called, Refused>);
+pub type Answer = (u16, Result<Called, Refused>);
 
 /// Sends a body to the host of a place, wherever it listens now; none when nobody answers.
 async fn post(place: &Place, tenant: &str, body: &str, signature: Option<&str>) -> Option<Answer> {
@@ -74,18 +74,18 @@ async fn post(place: &Place, tenant: &str, body: &str, signature: Option<&str>) 
 }
 
 /// The same, signed for the tenant.
-async fn send(place: &Place, of: &str, body: &str) -> Option<Answer> {
+pub async fn send(place: &Place, of: &str, body: &str) -> Option<Answer> {
     let secrets = CallbackSecrets::open(place.data.path()).unwrap();
     let signature = secrets.of(&of.parse().unwrap()).sign(body.as_bytes());
     post(place, of, body, Some(&signature)).await
 }
 
-fn body(key: &str, id: &str) -> String {
+pub fn body(key: &str, id: &str) -> String {
     json!({ "key": key, "id": id, "value": { "ticket": "t-1" } }).to_string()
 }
 
 /// Waits until the ticket is made, and returns the key of the operation.
-async fn filed(place: &Place) -> String {
+pub async fn filed(place: &Place) -> String {
     tokio::time::timeout(Duration::from_secs(30), async {
         loop {
             if let Some(key) = place.world.keys().pop() {
@@ -99,7 +99,7 @@ async fn filed(place: &Place) -> String {
 }
 
 /// A host on which one tree sleeps, waiting for its callback.
-async fn asleep(place: &Place) -> (Host, ApiClient, Started, String) {
+pub async fn asleep(place: &Place) -> (Host, ApiClient, Started, String) {
     let options = HostOptions {
         sleep_after: Millis(50),
         ..place.options()

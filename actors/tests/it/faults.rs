@@ -14,6 +14,9 @@ fn an_address_is_printed_as_it_is_read() {
         "root@run.ended:synced=kill_actor",
         "root/research[0]/read[1]@model.proposed#12:acked=kill_host*9",
         "root@child.delegated:before=panic",
+        "root/*[1]@run.ended:after=panic",
+        "root/research[*]/*@run.ended:after=panic",
+        "*@host.started#2:synced=kill_host",
         "*@callback=duplicate*3",
         "*@callback=drop",
         "*@callback=delay(500ms)",
@@ -60,6 +63,22 @@ fn what_is_no_address_is_refused_with_what_would_be_one() {
         ("root@effect.landed", "expected WHERE@EVENT"),
         ("root=kill_host", "expected WHERE@EVENT"),
         ("@effect.landed=kill_host", "WHERE is a path"),
+        ("root/[@effect.landed=kill_host", "WHERE is a path"),
+        ("root/research[@effect.landed=kill_host", "WHERE is a path"),
+        (
+            "root/research[x]@effect.landed=kill_host",
+            "WHERE is a path",
+        ),
+        (
+            "root//research[1]@effect.landed=kill_host",
+            "WHERE is a path",
+        ),
+        ("*@host.started=kill_host", "is written by the host"),
+        (
+            "root@host.started:synced=kill_host",
+            "is written by the host",
+        ),
+        ("*@host.stopped:acked=kill_actor", "is written by the host"),
         ("root@effect.exploded=kill_host", "there is no event"),
         (
             "root@effect.landed:during=kill_host",

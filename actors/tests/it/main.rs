@@ -14,6 +14,7 @@ mod functions;
 mod gateway;
 mod golden;
 mod host;
+mod http_port;
 mod killed;
 mod looking;
 mod orphans;
@@ -25,6 +26,7 @@ mod shapes;
 mod sleep;
 #[path = "../../../store/tests/it/small_disk.rs"]
 mod small_disk;
+mod striking;
 mod supervision;
 mod support;
 mod telling;

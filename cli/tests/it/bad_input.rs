@@ -63,6 +63,62 @@ fn malformed_yaml_is_refused_with_file_line_and_column() {
 }
 
 #[test]
+fn a_file_without_an_end_is_refused_wherever_a_file_is_taken() {
+    let place = Place::new();
+    place.write(
+        "endless.yaml",
+        &format!("{SCENARIO}# {}", "x".repeat(5 << 20)),
+    );
+    let much = "it has more than 4 MiB";
+    for command in [
+        &["check", "/dev/zero"][..],
+        &["run", "endless.yaml"],
+        &["faults", "endless.yaml"],
+        &["submit", "endless.yaml", "--input", "{}"],
+        &["submit", "incident-comparison", "--input", "/dev/zero"],
+        &["submit", "incident-comparison", "--input", "/dev/stdin"],
+        &["sim", "replay", "/dev/zero"],
+    ] {
+        let mut endless = place.command(command);
+        endless.stdin(std::fs::File::open("/dev/zero").unwrap());
+        let said = Place::end(&mut endless);
+        assert_eq!(said.code, 2, "{command:?}: {}", said.stderr);
+        assert!(said.stderr.contains(much), "{command:?}: {}", said.stderr);
+    }
+    // What a file names is a file as well, and the library's of the same name does not take its place.
+    topology(&place, "version: 1", "version: 2");
+    place.write("contracts/default.yaml", &"# x\n".repeat(2 << 20));
+    refused(
+        &place,
+        &["run", "mine.yaml"],
+        2,
+        &["contracts/default.yaml", much],
+    );
+}
+
+#[test]
+fn of_a_long_line_an_error_shows_the_beginning_alone() {
+    let place = Place::new();
+    let long = "x".repeat(1 << 20);
+    place.write("value.yaml", &format!("scenario: mine\nabout: [ {long}\n"));
+    place.write("key.yaml", &format!("scenario: mine\n{long}: 1\n"));
+    place.write(
+        "behind.yaml",
+        &format!("{{ scenario: mine, about: {long}, {long}: 1 }}\n"),
+    );
+    for (file, at) in [
+        ("value", "value.yaml:2:8"),
+        ("key", "key.yaml:2:1"),
+        ("behind", "behind.yaml:1:"),
+    ] {
+        let said = place.run(&["check", &format!("{file}.yaml")]);
+        assert_eq!(said.code, 2, "{}", said.stderr);
+        assert!(said.stderr.contains(at), "{file}: {:.400}", said.stderr);
+        assert!(said.stderr.len() < 8_000, "{file}: {}", said.stderr.len());
+    }
+}
+
+#[test]
 fn an_unknown_tool_and_an_unreachable_node_are_refused_where_they_stand() {
     let place = Place::new();
     topology(&place, "tool: create_ticket", "tool: create_tikcet");

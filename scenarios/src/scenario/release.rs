@@ -64,15 +64,17 @@ pub(super) fn answer_schema(
             load::schema(&found.file, &found.bytes)?;
             Ok(Some(found.bytes))
         }
-        None => Err(scenario
-            .at_value(
-                &["expect", "answer", "schema"],
-                format!("there is no schema {:?}", name.as_str()),
-            )
-            .help(format!(
-                "known: {}",
-                shelf.names(DocumentKind::Schema).join(", ")
-            ))),
+        None => {
+            let place = ["expect", "answer", "schema"];
+            if let Some(why) = shelf.unusable(DocumentKind::Schema, name.as_str()) {
+                return Err(scenario.at_value(&place, why));
+            }
+            let known = shelf.names(DocumentKind::Schema).join(", ");
+            let message = format!("there is no schema {:?}", name.as_str());
+            Err(scenario
+                .at_value(&place, message)
+                .help(format!("known: {known}")))
+        }
     }
 }
 

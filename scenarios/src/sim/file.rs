@@ -5,6 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use coppice_store::given;
 use serde::{Deserialize, Serialize};
 
 use super::report::Failure;
@@ -73,7 +74,7 @@ impl Replayed {
 /// [`FileError`].
 pub fn replay(path: &Path) -> Result<Replayed, FileError> {
     let path = || path.to_owned();
-    let bytes = fs::read(path()).map_err(|source| FileError::Unreadable {
+    let bytes = given::read(&path()).map_err(|source| FileError::Unreadable {
         path: path(),
         source,
     })?;

@@ -6,6 +6,9 @@ use serde::Serialize;
 
 use super::yaml::Position;
 
+/// Characters of a message about a file, which may quote what stands there; the rest is cut off.
+const MESSAGE_CHARS_MAX: usize = 1_000;
+
 /// One thing that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Diagnostic {
@@ -30,7 +33,7 @@ impl Diagnostic {
             file: file.to_owned(),
             line: at.line,
             column: at.column,
-            message: message.into(),
+            message: cut(message.into()),
             help: None,
         }
     }
@@ -38,9 +41,17 @@ impl Diagnostic {
     /// The same, and what would be right.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Self {
-        self.help = Some(help.into());
+        self.help = Some(cut(help.into()));
         self
     }
+}
+
+fn cut(mut message: String) -> String {
+    if let Some((end, _)) = message.char_indices().nth(MESSAGE_CHARS_MAX) {
+        message.truncate(end);
+        message.push('…');
+    }
+    message
 }
 
 impl fmt::Display for Diagnostic {

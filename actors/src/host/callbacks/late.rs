@@ -3,13 +3,17 @@
 use coppice_kernel::{
     Command, Driver, Identity, Input, Output, Prepared, Refusal, Room, Start, Turn,
 };
-use coppice_messages::event::{callback::Received, run::ClaimReason};
+use coppice_messages::{
+    Commit,
+    event::{callback::Received, run::ClaimReason},
+};
 use coppice_store::{Verdict, clock};
 use tokio::sync::oneshot;
 
 use super::{Callbacks, silent};
 use crate::{
     api::{ApiError, Code},
+    faults::{Action, AtWork, When, duration, kill_host},
     inspect::with_causes,
     limits::{FOLDS_MAX, RECORD_WAIT},
     run::{Folded, fold},
@@ -54,8 +58,13 @@ impl Callbacks {
             let Some(prepared) = published else {
                 return Ok(true);
             };
+            let commit = prepared.commit.clone();
+            self.strike(When::Before, &commit).await;
             match self.recorded(key, prepared).await? {
-                Verdict::Admitted { .. } => return Ok(true),
+                Verdict::Admitted { .. } => {
+                    self.strike(When::After, &commit).await;
+                    return Ok(true);
+                }
                 // Something else of this run came first: it is decided again.
                 Verdict::Refused(_) => {}
                 Verdict::Unknown => {
@@ -65,6 +74,19 @@ impl Callbacks {
             }
         }
         Ok(false)
+    }
+
+    async fn strike(&self, when: When, commit: &Commit) {
+        if let Some(faults) = &self.services.faults {
+            for action in faults.strikes(when, commit, AtWork::HostAlone) {
+                match action {
+                    Action::KillHost => kill_host(),
+                    Action::Delay(span) => clock::pause(duration(span)).await,
+                    // Without an actor they do not strike.
+                    Action::KillActor | Action::Panic | Action::Duplicate | Action::Drop => {}
+                }
+            }
+        }
     }
 
     fn decided(&self, key: &Key, folded: Folded, command: &Command) -> Vec<Output> {

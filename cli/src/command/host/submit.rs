@@ -1,9 +1,6 @@
 //! `coppice submit`: starts a tree on the host that is up.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use coppice_actors::api::{ApiClient, Ended, RunView, StartRequest};
 use coppice_messages::{
@@ -12,7 +9,7 @@ use coppice_messages::{
     ids::{ClientKey, TenantId},
 };
 use coppice_scenarios::library::{Shelf, Source};
-use coppice_store::clock;
+use coppice_store::{clock, given};
 use coppice_topology::{Bundle, bundle, check::FileKind};
 use serde_json::json;
 
@@ -139,15 +136,15 @@ fn release(topology: &str) -> Result<Bundle, Failure> {
 }
 
 /// JSON, or a file with JSON in it.
-fn input(given: &str) -> Result<Value, Failure> {
-    let (what, text) = if given.trim_start().starts_with(['{', '[', '"']) {
-        ("--input".to_owned(), given.as_bytes().to_vec())
+fn input(written: &str) -> Result<Value, Failure> {
+    let (what, text) = if written.trim_start().starts_with(['{', '[', '"']) {
+        ("--input".to_owned(), written.as_bytes().to_vec())
     } else {
-        let text = fs::read(given).map_err(|error| {
-            let problem = Problem::new(format!("the file {given} cannot be read: {error}"));
+        let text = given::read(Path::new(written)).map_err(|error| {
+            let problem = Problem::new(format!("the file {written} cannot be read: {error}"));
             Failure::Input(problem.help("--input takes a file, or JSON that begins with {"))
         })?;
-        (given.to_owned(), text)
+        (written.to_owned(), text)
     };
     Value::parse(&text).map_err(|error| {
         let cause = Problem::of(&error);
