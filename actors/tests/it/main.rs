@@ -7,6 +7,7 @@
 
 mod broker;
 mod callbacks;
+mod called_twice;
 mod damaged;
 mod doubts;
 mod faults;
