@@ -1,7 +1,8 @@
 //! Commands that read what is recorded: from the host while it lives, else from the log.
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use coppice_messages::ids::{InvalidId, RunId, TenantId, TreeId};
+use coppice_topology::tree::WaitingFor;
 
 use super::{ExportArgs, ImportArgs, TrimArgs};
 
@@ -19,7 +20,10 @@ pub struct TreeChoice {
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "Examples:
   coppice ls --roots
-  coppice ls --label team=support --open")]
+  coppice ls --label team=support --open
+  coppice ls --waiting callback
+
+With --waiting each run is listed that can go on only when that comes: for what, since when, and until when it waits at the latest.")]
 pub struct LsArgs {
     /// Whose runs [default: of whom the directory was made for, else default]
     #[arg(long, value_name = "NAME", value_parser = tenant)]
@@ -39,6 +43,31 @@ pub struct LsArgs {
     /// Only the roots of trees
     #[arg(long)]
     pub roots: bool,
+    /// Only runs that wait for this
+    #[arg(long, value_name = "WHAT", value_enum, conflicts_with = "ended")]
+    pub waiting: Option<Awaited>,
+}
+
+/// What the outside owes a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Awaited {
+    /// A callback about a write
+    Callback,
+    /// A signal, which coppice signal sends
+    Signal,
+    /// A time
+    Timer,
+}
+
+impl Awaited {
+    /// The same, as a tree's picture says it.
+    pub fn what(self) -> WaitingFor {
+        match self {
+            Self::Callback => WaitingFor::Callback,
+            Self::Signal => WaitingFor::Signal,
+            Self::Timer => WaitingFor::Timer,
+        }
+    }
 }
 
 /// Also `_host`, whose chain has the facts of the host itself.

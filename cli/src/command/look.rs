@@ -3,6 +3,7 @@
 mod env;
 mod show;
 mod status;
+mod waiting;
 mod watch;
 
 pub use self::{env::env, show::show, status::status, watch::watch};
@@ -23,7 +24,7 @@ pub async fn ls(args: &LsArgs, common: &Common) -> Result<(), Failure> {
     let tenant = reach.tenant(args.tenant.as_ref());
     let request = ListRequest {
         tree: args.tree.clone(),
-        state: match (args.open, args.ended) {
+        state: match (args.open || args.waiting.is_some(), args.ended) {
             (true, _) => Some(RunStateFilter::Open),
             (_, true) => Some(RunStateFilter::Ended),
             (false, false) => None,
@@ -43,6 +44,9 @@ pub async fn ls(args: &LsArgs, common: &Common) -> Result<(), Failure> {
         }
     }
     runs.sort_by(|one, other| (one.opened_at, &one.run).cmp(&(other.opened_at, &other.run)));
+    if let Some(awaited) = args.waiting {
+        return waiting::waiting(&reach, &tenant, &runs, awaited.what(), common.json).await;
+    }
     if common.json {
         return out::json(&runs);
     }

@@ -43,6 +43,31 @@ fn a_callback_is_taken_once_and_answered_alike_and_one_about_nothing_is_bad_inpu
     let submit = ["submit", "called-back.yaml", "--input", INPUT, "--key", "k"];
     let tree = place.run(&submit).good().trim().to_owned();
     let key = key(&place);
+    let waiting = loop {
+        let found = place
+            .run(&["ls", "--waiting", "callback", "--json"])
+            .json(0);
+        if found.get(0).is_some() {
+            break found;
+        }
+    };
+    assert_eq!(text(&waiting, "/0/run"), tree);
+    assert_eq!(text(&waiting, "/0/what"), "callback");
+    assert!(text(&waiting, "/0/who").starts_with("callback about file, else the clock"));
+    assert!(text(&waiting, "/0/since") < text(&waiting, "/0/until"));
+    let said = place.run(&["ls", "--waiting", "callback"]);
+    assert!(
+        said.good().contains("callback about file"),
+        "{}",
+        said.stdout
+    );
+    for other in ["signal", "timer"] {
+        assert_eq!(
+            place.run(&["ls", "--waiting", other, "--json"]).json(0),
+            json!([])
+        );
+    }
+    assert_eq!(place.run(&["ls", "--waiting", "godot"]).code, 2);
     let value = r#"{"ticket": "t-7"}"#;
     let first = ["callback", &key, "--id", "cb-1", "--value", value, "--json"];
     let received = json!({ "run": tree, "outcome": "received" });

@@ -40,6 +40,8 @@ pub(super) struct Folded {
     pub children: BTreeMap<RunId, Child>,
     pub timers: BTreeMap<NodeName, Timestamp>,
     pub nodes: BTreeMap<NodeName, NodeState>,
+    /// When each node was started last.
+    pub began: BTreeMap<NodeName, Timestamp>,
     pub refused: Vec<Refused>,
     pub last: Option<Last>,
     pub ended: Option<Ended>,
@@ -91,6 +93,9 @@ pub(super) struct Child {
 impl Folded {
     pub(super) fn apply(&mut self, event: &Event, last: Last) {
         self.events += 1;
+        if let Event::Node(node::Event::Started(started)) = event {
+            self.began.insert(started.node.clone(), last.at);
+        }
         self.last = Some(last);
         match event {
             Event::Run(event) => self.run(event),

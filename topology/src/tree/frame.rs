@@ -117,6 +117,12 @@ pub struct Waiting {
     pub what: WaitingFor,
     /// Runs, a tool, a time or people, in words.
     pub who: String,
+    /// Since when, as far as its chain tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Timestamp>,
+    /// Until when at the latest, if it goes on then without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Timestamp>,
 }
 
 /// For what a run waits.

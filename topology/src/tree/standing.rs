@@ -27,7 +27,7 @@ pub(super) fn standing(run: &Folded, by_parent: Option<&Child>) -> Standing {
         };
     }
     if let Some(waiting) = by_parent.and_then(dead) {
-        return waits(waiting);
+        return waits(run, waiting);
     }
     if run.events == 0 {
         return works(State::Delegated, "is about to begin".to_owned());
@@ -35,12 +35,14 @@ pub(super) fn standing(run: &Folded, by_parent: Option<&Child>) -> Standing {
     if let Some(doing) = under_way(run) {
         return works(State::Running, doing);
     }
-    if let Some(waiting) = unclear(run)
+    let waiting = unclear(run)
         .or_else(|| children(run))
-        .or_else(|| again(run))
-        .or_else(|| timer(run))
-    {
-        return waits(waiting);
+        .or_else(|| again(run));
+    if let Some(waiting) = waiting {
+        return waits(run, waiting);
+    }
+    if let Some(standing) = timer(run) {
+        return standing;
     }
     let started = run
         .nodes
@@ -61,11 +63,17 @@ fn works(state: State, doing: String) -> Standing {
     }
 }
 
-fn waits((what, doing, who): (WaitingFor, String, String)) -> Standing {
+/// It waits since the last that its chain has.
+fn waits(run: &Folded, (what, doing, who): Wait) -> Standing {
     Standing {
         state: State::Waiting,
         doing,
-        waiting: Some(Waiting { what, who }),
+        waiting: Some(Waiting {
+            what,
+            who,
+            since: run.last.as_ref().map(|last| last.at),
+            until: None,
+        }),
     }
 }
 
@@ -169,10 +177,18 @@ fn again(run: &Folded) -> Option<Wait> {
     Some((WaitingFor::Timer, doing, format!("its backoff: {why}")))
 }
 
-fn timer(run: &Folded) -> Option<Wait> {
+fn timer(run: &Folded) -> Option<Standing> {
     let (node, due) = run.timers.iter().min_by_key(|(_, due)| **due)?;
-    let who = format!("the clock, at {}", clock(*due));
-    Some((WaitingFor::Timer, format!("waits at {node}"), who))
+    Some(Standing {
+        state: State::Waiting,
+        doing: format!("waits at {node}"),
+        waiting: Some(Waiting {
+            what: WaitingFor::Timer,
+            who: format!("the clock, at {}", clock(*due)),
+            since: run.began.get(node).copied(),
+            until: Some(*due),
+        }),
+    })
 }
 
 /// The time of day; the date is in the frame's other times.

@@ -44,15 +44,25 @@ fn name(run: &mut Run, graph: &Graph) {
             .waiting
             .as_ref()
             .filter(|waiting| waiting.what == WaitingFor::Timer && run.doing == waits);
-        let who = match clock {
-            Some(waiting) => format!("{who}, else {}", waiting.who),
+        let waiting = match clock {
+            Some(clock) => Waiting {
+                what,
+                who: format!("{who}, else {}", clock.who),
+                since: clock.since,
+                until: clock.until,
+            },
             // Without a time of its own it waits until the run's deadline.
-            None if run.waiting.is_none() && run.doing == format!("is at {node}") => who,
+            None if run.waiting.is_none() && run.doing == format!("is at {node}") => Waiting {
+                what,
+                who,
+                since: run.last.as_ref().map(|last| last.at),
+                until: run.deadline,
+            },
             None => continue,
         };
         run.state = State::Waiting;
         run.doing = waits;
-        run.waiting = Some(Waiting { what, who });
+        run.waiting = Some(waiting);
         return;
     }
 }
