@@ -252,7 +252,8 @@ fn forget_old(runs: &Path) {
     }
 }
 
-fn in_use(path: &Path) -> bool {
+/// Whether a process has this directory: a host, or a command that reads its log.
+pub fn in_use(path: &Path) -> bool {
     File::open(path.join("lock")).is_ok_and(|lock| lock.try_lock().is_err())
 }
 

@@ -14,7 +14,7 @@ use coppice_scenarios::{
     verdict::{Report, Verdict},
 };
 use coppice_store::{BusOptions, Credentials, GuardCommand, Realm, ServerAddress, clock};
-use coppice_topology::check::FileKind;
+use coppice_topology::{Diagnostics, check::FileKind};
 
 pub use self::{faults::faults, print::invoked};
 use crate::{
@@ -54,10 +54,8 @@ pub async fn run(args: &RunArgs, common: &Common) -> Result<(), Failure> {
 fn found(name: &str) -> Result<Scenario, Failure> {
     let source = Source::named("scenario", "scenarios", name)
         .map_err(|error| Failure::Input(Problem::of(&error)))?;
-    if matches!(
-        FileKind::of(&source.file, &source.bytes),
-        Ok(FileKind::Topology)
-    ) {
+    let kind = FileKind::of(&source.file, &source.bytes);
+    if kind.map_err(|fault| Diagnostics(vec![fault]))? == FileKind::Topology {
         let message = format!("{} is a topology, and no scenario", source.file);
         let help = format!(
             "start a tree of it: coppice submit {name} --input JSON, or write a scenario that names it: coppice new scenario NAME"

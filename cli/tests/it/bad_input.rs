@@ -119,6 +119,20 @@ fn of_a_long_line_an_error_shows_the_beginning_alone() {
 }
 
 #[test]
+fn an_empty_file_is_told_how_one_begins() {
+    let place = Place::new();
+    place.write("empty.yaml", "");
+    let help = ["empty.yaml", "does not say what it is", "begin with one of"];
+    for command in [
+        &["run", "empty.yaml"][..],
+        &["check", "empty.yaml"],
+        &["submit", "empty.yaml", "--input", "{}"],
+    ] {
+        refused(&place, command, 2, &help);
+    }
+}
+
+#[test]
 fn an_unknown_tool_and_an_unreachable_node_are_refused_where_they_stand() {
     let place = Place::new();
     topology(&place, "tool: create_ticket", "tool: create_tikcet");

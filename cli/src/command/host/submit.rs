@@ -1,8 +1,14 @@
 //! `coppice submit`: starts a tree on the host that is up.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
-use coppice_actors::api::{ApiClient, Ended, RunView, StartRequest};
+use coppice_actors::{
+    api::{ApiClient, Ended, RunView, StartRequest},
+    endpoint::Endpoint,
+};
 use coppice_messages::{
     Digest, Value,
     event::run::Reason,
@@ -10,7 +16,7 @@ use coppice_messages::{
 };
 use coppice_scenarios::library::{Shelf, Source};
 use coppice_store::{clock, given};
-use coppice_topology::{Bundle, bundle, check::FileKind};
+use coppice_topology::{Bundle, Diagnostics, bundle, check::FileKind};
 use serde_json::json;
 
 use super::wait_ended;
@@ -21,6 +27,11 @@ use crate::{
     out,
     reach::{alive, failed, refused},
 };
+
+/// How long the bus of a host that is up may be away.
+const BUS_BACK_WAIT: Duration = Duration::from_secs(10);
+/// Pause between two looks for it.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// Digits of a request's digest that its key has.
 const KEY_DIGITS: usize = 24;
@@ -123,10 +134,8 @@ pub fn said(ended: Option<&Ended>) -> String {
 fn release(topology: &str) -> Result<Bundle, Failure> {
     let source = Source::named("topology", "topologies", topology)
         .map_err(|error| Failure::Input(Problem::of(&error)))?;
-    if matches!(
-        FileKind::of(&source.file, &source.bytes),
-        Ok(FileKind::Scenario)
-    ) {
+    let kind = FileKind::of(&source.file, &source.bytes);
+    if kind.map_err(|fault| Diagnostics(vec![fault]))? == FileKind::Scenario {
         let message = format!("{} is a scenario, which brings its own input", source.file);
         let help = format!("run it: coppice run {topology}");
         return Err(Failure::Input(Problem::new(message).help(help)));
@@ -161,7 +170,7 @@ pub(super) struct Up {
 /// The host that is up: that of the data directory, else of whatever was started last.
 pub(super) async fn host(given: Option<&Path>) -> Result<Up, Failure> {
     let own = data::of_up(given);
-    if let Some(client) = alive(&own).await {
+    if let Some(client) = answering(&own).await? {
         return Ok(Up { client, data: own });
     }
     if given.is_none()
@@ -176,6 +185,30 @@ pub(super) async fn host(given: Option<&Path>) -> Result<Up, Failure> {
     Err(Failure::Environment(Problem::new(message).help(
         "start one in another terminal: coppice up --with-desk",
     )))
+}
+
+/// The host of this directory, if there is one; while its bus is away for a moment, it is waited for.
+async fn answering(data: &Path) -> Result<Option<ApiClient>, Failure> {
+    let from = clock::mono();
+    loop {
+        if let Some(client) = alive(data).await {
+            return Ok(Some(client));
+        }
+        let Some(endpoint) = Endpoint::read(data).ok().filter(|_| data::in_use(data)) else {
+            return Ok(None);
+        };
+        if from.elapsed() > BUS_BACK_WAIT {
+            let message = format!(
+                "the host of {} is up (process {}), but its bus does not answer at {}",
+                data.display(),
+                endpoint.pid,
+                endpoint.nats_url
+            );
+            let help = "the host starts its own nats-server again when that dies: ask again in a moment; one that you run yourself is yours to start";
+            return Err(Failure::Environment(Problem::new(message).help(help)));
+        }
+        clock::pause(LOOK).await;
+    }
 }
 
 /// The key of a request that names none: the same topology with the same input is the same request, and meets the same tree.

@@ -57,8 +57,10 @@ pub async fn export(args: &ExportArgs, common: &Common) -> Result<(), Failure> {
         open => format!(" ({open} of them not over)"),
     };
     out::line(format!(
-        "{shown}: {} trees{open}, {} commits, {} blobs, {bytes} bytes, verified",
-        plan.trees, plan.commits, plan.blobs
+        "{shown}: {}{open}, {} commits, {} blobs, {bytes} bytes, verified",
+        out::count(plan.trees, "tree"),
+        plan.commits,
+        plan.blobs
     ))
 }
 
@@ -95,9 +97,9 @@ pub async fn import(args: &ImportArgs, common: &Common) -> Result<(), Failure> {
         }));
     }
     out::line(format!(
-        "{}: {} trees, {} commits of which {} are new, {} blobs",
+        "{}: {}, {} commits of which {} are new, {} blobs",
         data.display(),
-        plan.trees,
+        out::count(plan.trees, "tree"),
         done.commits,
         plan.new_commits,
         done.blobs

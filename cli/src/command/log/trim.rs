@@ -114,15 +114,15 @@ fn tell(
             out::line(format!("would go {tenant}/{tree}"))?;
         }
         return out::line(format!(
-            "{} trees would go, nothing was changed",
-            trimmed.len()
+            "{} would go, nothing was changed",
+            out::count(trimmed.len() as u64, "tree")
         ));
     }
     out::line(format!(
-        "{} trees trimmed: {} commits, {} blobs; {} that ended before are kept",
-        trimmed.len(),
-        report.commits,
-        report.blobs,
+        "{} trimmed: {}, {}; {} that ended before are kept",
+        out::count(trimmed.len() as u64, "tree"),
+        out::count(report.commits, "commit"),
+        out::count(report.blobs, "blob"),
         kept.len()
     ))
 }

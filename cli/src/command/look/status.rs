@@ -59,7 +59,7 @@ fn alive(status: &StatusReport, open: usize, data: &str) -> String {
         "host       {} (coppice {}, process {}) since {}\n\
          data       {data}, realm {}\n\
          degraded   {degraded}\n\
-         position   {} (stream {}), {} on their way\n\
+         position   {} in the log, which is message {} of the stream; {} on their way\n\
          runs       {open} open, {} awake, {} asleep\n\
          feed       {} events dropped\n\
          quarantine {} commits\n",
