@@ -9,6 +9,7 @@ mod callback;
 mod child;
 mod contract;
 mod control;
+mod ends;
 mod file;
 mod graph;
 mod references;

@@ -1,5 +1,7 @@
 //! A compiled release: everything a run needs to know, read from the documents that its log pins.
 
+mod branches;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use coppice_messages::{
@@ -12,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     expr::{Reference, Source, Template},
-    node::{AgentLoop, End, Node},
+    node::{AgentLoop, End, Join, Node},
     tool::{Schema, Tool},
 };
 
@@ -196,9 +198,13 @@ impl Graph {
     }
 
     /// The nodes whose turn has come: waiting, with everything before them done or skipped and not all of it skipped, and a join of its
-    /// own decided by its branches.
+    /// own decided by its branches; `late` says of a join that its time is over.
     #[must_use]
-    pub fn ready(&self, progress: impl Fn(&NodeName) -> Progress) -> Vec<&NodeName> {
+    pub fn ready(
+        &self,
+        progress: impl Fn(&NodeName) -> Progress,
+        late: impl Fn(&Join) -> bool,
+    ) -> Vec<&NodeName> {
         let ready = |(name, node): &(&NodeName, &Node)| {
             progress(name) == Progress::Waiting
                 && node
@@ -206,7 +212,9 @@ impl Graph {
                     .iter()
                     .all(|before| matches!(progress(before), Progress::Done | Progress::Skipped))
                 && !is_skipped(node, &progress)
-                && branches(node, &progress).is_none_or(|verdict| verdict.is_some())
+                && node
+                    .gathers()
+                    .is_none_or(|join| self.join_verdict(join, late(join), &progress).is_some())
         };
         self.nodes
             .iter()
@@ -266,34 +274,11 @@ impl Graph {
         }
         false
     }
-
-    /// Whether a failure of this node is taken by a join of its own instead of ending the run.
-    #[must_use]
-    pub fn failure_is_gathered(&self, failed: &NodeName) -> bool {
-        self.nodes.values().any(|node| {
-            node.join
-                .as_ref()
-                .is_some_and(|join| join.of.contains(failed))
-        })
-    }
 }
 
 fn is_skipped(node: &Node, progress: &impl Fn(&NodeName) -> Progress) -> bool {
     let mut before = node.before().peekable();
     before.peek().is_some() && before.all(|before| progress(before) == Progress::Skipped)
-}
-
-/// What the branches of a join of its own come to; none for every other node.
-pub fn branches(node: &Node, progress: impl Fn(&NodeName) -> Progress) -> Option<Option<bool>> {
-    let join = node.join.as_ref().filter(|join| !join.of.is_empty())?;
-    let count = |wanted: Progress| {
-        let matching = join.of.iter().filter(|of| progress(of) == wanted).count();
-        u32::try_from(matching).unwrap_or(u32::MAX)
-    };
-    let total = u32::try_from(join.of.len())
-        .unwrap_or(u32::MAX)
-        .saturating_sub(count(Progress::Skipped));
-    Some(join.verdict(count(Progress::Done), count(Progress::Failed), total))
 }
 
 impl Node {
@@ -312,6 +297,12 @@ impl Node {
             again: None,
             end: None,
         }
+    }
+
+    /// The join that this node is; none for every other node, also for a fan-out with its own.
+    #[must_use]
+    pub fn gathers(&self) -> Option<&Join> {
+        self.join.as_ref().filter(|join| !join.of.is_empty())
     }
 
     /// Everything that must be over before this node.

@@ -17,7 +17,7 @@ use coppice_messages::{
         join::{Opened, SlotOutcome},
         run::Reason,
     },
-    ids::{RunId, SlotName},
+    ids::{NodeName, RunId, SlotName},
 };
 use coppice_topology::node::{Order, Then};
 use serde::Serialize;
@@ -60,6 +60,9 @@ pub struct Child {
     pub(crate) closing: Option<Closing>,
     answer: Option<Payload>,
     outcome: Option<SlotOutcome>,
+    /// The class of its end, for people; outside the hash of the state.
+    #[serde(skip)]
+    class: Option<String>,
 }
 
 /// The closing of a child that is given up.
@@ -110,6 +113,9 @@ pub struct Group {
     concurrency: u32,
     outcomes: Option<Vec<SlotOutcome>>,
     decided_at: Option<Timestamp>,
+    /// Since when its node is over without a decision: nobody will join its members.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    left_at: Option<Timestamp>,
 }
 
 impl Group {
@@ -155,9 +161,19 @@ impl Children {
         self.closing = Some(at);
     }
 
-    /// Whether the run is closing and the group's join will never be decided.
-    fn is_left(&self, group: &Group) -> bool {
-        self.closing.is_some() && !group.is_decided()
+    /// The node is over: a group of its that is not decided will not be.
+    pub(crate) fn leave(&mut self, node: &NodeName, at: Timestamp, touched: &mut Vec<Duty>) {
+        let left = |group: &&mut Group| group.opened.node == *node && !group.is_decided();
+        for group in self.groups.values_mut().filter(left) {
+            group.left_at = Some(at);
+            touched.extend(group.members.iter().cloned().map(Duty::Child));
+        }
+    }
+
+    /// Since when the group's join will never be decided: its node is over, or the run is closing.
+    fn left_since(&self, group: &Group) -> Option<Timestamp> {
+        let left = group.left_at.or(self.closing);
+        left.filter(|_| !group.is_decided())
     }
 
     /// Groups whose members are cancelled, and since when: all of them once the run is, else those whose join decided so, and those
@@ -168,8 +184,7 @@ impl Children {
     ) -> impl Iterator<Item = (&Group, Timestamp)> {
         let since = move |group: &Group| {
             let decided = group.decided_at.filter(|_| group.is_cancelled());
-            let left = self.closing.filter(|_| self.is_left(group));
-            run.or(decided).or(left)
+            run.or(decided).or(self.left_since(group))
         };
         self.groups
             .values()
@@ -182,7 +197,8 @@ impl Children {
         if group.is_cancelled() {
             return Some("its join was decided without it");
         }
-        self.is_left(group).then_some("its parent ends without it")
+        self.left_since(group)?;
+        Some("its parent goes on or ends without it")
     }
 
     /// Members of a group that wait for a place.
@@ -335,6 +351,7 @@ impl State {
                 self.touch_child(&returned.child, touched, |child| {
                     child.outcome = Some(SlotOutcome::Ended(returned.reason));
                     child.answer.clone_from(&returned.answer);
+                    child.class.clone_from(&returned.class);
                 })
             }
             child::Event::Rejected(rejected) => {
@@ -389,6 +406,7 @@ impl State {
             closing: None,
             answer: None,
             outcome: None,
+            class: None,
         };
         children.all.insert(id.clone(), child);
         children.uncited.push(id.clone());

@@ -15,9 +15,9 @@ use coppice_messages::{
         budget,
         effect::{Intended, ResultCheck},
     },
-    ids::EffectKey,
+    ids::{EffectKey, NodeName},
 };
-use coppice_topology::tool::Attempts;
+use coppice_topology::{node::Kind, tool::Attempts};
 use serde::Serialize;
 
 pub(crate) use self::{govern::recorded, intend::NotIntended, proof::Proof};
@@ -203,11 +203,20 @@ impl State {
         allowed && effect.failures < self.plan.contract.recovery.attempts
     }
 
+    /// Whether a node still waits for it: the one that intended it, or another that calls the same tool and may mean the same operation.
+    fn is_wanted(&self, effect: &Effect) -> bool {
+        let intended = &effect.intended;
+        let calls_it = |node: &NodeName| matches!(self.kind(node), Some(Kind::Call(call)) if call.tool == intended.tool);
+        self.nodes
+            .at_work()
+            .any(|node| *node == intended.node || calls_it(node))
+    }
+
     /// When the next try is due. What will not be tried again is not due, however long ago its time was.
     pub(crate) fn effects_due(&self) -> Option<Timestamp> {
         let again = |effect: &Effect| {
             if let Status::Again { at, .. } = effect.status {
-                self.may_try_again(effect).then_some(at)
+                (self.may_try_again(effect) && self.is_wanted(effect)).then_some(at)
             } else {
                 None
             }
@@ -223,6 +232,7 @@ impl State {
         let due = |effect: &&Effect| {
             matches!(effect.status, Status::Again { at, .. } if at <= turn.now)
                 && self.may_try_again(effect)
+                && self.is_wanted(effect)
         };
         let Some(effect) = self.effects.0.values().find(due) else {
             return Vec::new();

@@ -16,6 +16,7 @@ mod decide;
 mod driver;
 mod duty;
 mod effect;
+mod gather;
 pub mod governor;
 mod lifecycle;
 pub mod limits;

@@ -4,10 +4,16 @@ use std::collections::BTreeMap;
 
 use coppice_messages::{
     Event, Timestamp,
-    event::node::{self, Ended, Outcome, Started},
+    event::{
+        join::SlotOutcome,
+        node::{self, Ended, Outcome, Started},
+    },
     ids::{EffectKey, NodeName},
 };
-use coppice_topology::{node::Kind, plan::Progress};
+use coppice_topology::{
+    node::{Join, Kind},
+    plan::Progress,
+};
 use serde::Serialize;
 
 use crate::{
@@ -29,6 +35,9 @@ struct NodeState {
     started_at: Timestamp,
     outcome: Option<Outcome>,
     effect: Option<EffectKey>,
+    /// Of a join of its own that is decided: what became of each branch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    joined: Option<Vec<SlotOutcome>>,
 }
 
 impl Nodes {
@@ -65,6 +74,27 @@ impl Nodes {
 
     pub(crate) fn started_at(&self, node: &NodeName) -> Option<Timestamp> {
         self.now.get(node).map(|node| node.started_at)
+    }
+
+    /// Class and message of a failed node.
+    pub(crate) fn failure(&self, node: &NodeName) -> Option<(&str, &str)> {
+        if let Some(Outcome::Failed { class, message }) = &self.now.get(node)?.outcome {
+            Some((class, message))
+        } else {
+            None
+        }
+    }
+
+    /// The join of its own is decided.
+    pub(crate) fn join(&mut self, node: &NodeName, outcomes: &[SlotOutcome]) {
+        if let Some(state) = self.now.get_mut(node) {
+            state.joined = Some(outcomes.to_vec());
+        }
+    }
+
+    /// What became of the branches of a decided join.
+    pub(crate) fn joined(&self, node: &NodeName) -> Option<&[SlotOutcome]> {
+        self.now.get(node)?.joined.as_deref()
     }
 
     /// The effect whose result is the node's value.
@@ -126,6 +156,7 @@ impl State {
                     started_at: meta.at,
                     outcome: None,
                     effect: None,
+                    joined: None,
                 };
                 self.nodes.now.insert(started.node.clone(), state);
                 touched.extend(
@@ -144,6 +175,7 @@ impl State {
             started_at: meta.at,
             outcome: None,
             effect: None,
+            joined: None,
         };
         let state = self.nodes.now.entry(ended.node.clone()).or_insert(fresh);
         state.outcome = Some(ended.outcome.clone());
@@ -151,15 +183,15 @@ impl State {
         if ended.outcome == Outcome::Repeated {
             self.repeat(&ended.node);
         }
-        let gathered = self
-            .graph()
-            .is_some_and(|graph| graph.failure_is_gathered(&ended.node));
-        // A deadline or a supervisor's word ends the run, whoever gathers.
-        let is_final = |class: &str| class == "deadline" || class == "crashed";
-        let final_class =
-            matches!(&ended.outcome, Outcome::Failed { class, .. } if is_final(class));
-        if !gathered || final_class {
-            self.close_for(&ended.outcome, meta, touched);
+        if let Outcome::Failed { class, .. } = &ended.outcome {
+            self.children.leave(&ended.node, meta.at, touched);
+            // A deadline or a supervisor's word ends the run, whoever gathers.
+            let is_final = class == "deadline" || class == "crashed";
+            let graph = self.graph();
+            let gathered = graph.is_some_and(|graph| graph.failure_is_gathered(&ended.node));
+            if !gathered || is_final {
+                self.close_for(&ended.outcome, meta, touched);
+            }
         }
         touched.extend(
             self.check_names_of(&ended.node)
@@ -236,15 +268,18 @@ impl State {
             return at_work;
         }
         let waiting = |node: &&NodeName| self.nodes.progress(node) == Progress::Waiting;
-        let first = self
-            .graph()
-            .and_then(|graph| graph.nodes.keys().find(waiting));
+        let is_end = |node: &&NodeName| matches!(self.kind(node), Some(Kind::End(_)));
+        let first = self.graph().and_then(|graph| {
+            let mut nodes = graph.nodes.keys();
+            // Where branches left every end out none waits: an end is visited after all, to say so.
+            nodes.clone().find(waiting).or_else(|| nodes.find(is_end))
+        });
         first.map_or_else(Vec::new, |node| {
             vec![self.started(node), self.failed(node, class, message)]
         })
     }
 
-    fn advance_ready(&self, _: &Turn<'_>) -> Vec<Event> {
+    fn advance_ready(&self, turn: &Turn<'_>) -> Vec<Event> {
         if self.lifecycle.closing.is_some() {
             return Vec::new();
         }
@@ -258,9 +293,15 @@ impl State {
                 .map(|node| self.node_ended(node, Outcome::Skipped, None))
                 .collect();
         }
-        let ready = graph.ready(|node| self.nodes.progress(node));
+        let cut_off = self.cut_off(graph);
+        if !cut_off.is_empty() {
+            return cut_off;
+        }
+        let late = |join: &Join| self.is_overdue(join, turn.now);
+        let ready = graph.ready(|node| self.nodes.progress(node), late);
         if ready.is_empty() && self.nodes.at_work().next().is_none() {
-            return self.fail_all("no_progress", "no node is at work and none can start");
+            let why = "no node is at work and none can start: no end of the topology is reached";
+            return self.fail_all("no_progress", why);
         }
         ready.into_iter().map(|node| self.started(node)).collect()
     }
@@ -275,7 +316,7 @@ impl State {
             Some(Kind::FanOut(fan_out, delegation, join)) => {
                 self.advance_fan_out(node, fan_out, delegation, join, turn)
             }
-            Some(Kind::Join(join)) => self.advance_join(node, join),
+            Some(Kind::Join(join)) => self.advance_join(node, join, turn),
             Some(Kind::Wait(wait)) => self.advance_wait(node, wait, turn),
             Some(Kind::Branch(branch)) => self.advance_branch(node, branch, turn),
             Some(Kind::Loop(again)) => self.advance_loop(node, again, turn),

@@ -382,7 +382,7 @@ impl State {
             Room::Low => None,
         };
         let any_time = [self.children.due(), self.cancel_due()];
-        let unless_closing = [self.deadline(), again, self.waits.due()];
+        let unless_closing = [self.deadline(), again, self.waits.due(), self.joins_due()];
         let closing = self.lifecycle.closing.is_some();
         let dues = any_time
             .into_iter()
@@ -409,13 +409,7 @@ impl State {
             Kind::Call(_) => turn.resolve(self.effects.value(self.nodes.effect(node)?)?),
             Kind::Agent(_) => turn.resolve(self.agents.answer(node)?),
             Kind::FanOut(fan_out, ..) => self.children.group_value(&fan_out.slot, turn),
-            Kind::Join(join) => {
-                let of = |node: &NodeName| self.node_value(node, turn).unwrap_or_default();
-                Some(Value::map([(
-                    "results",
-                    Value::List(join.of.iter().map(of).collect()),
-                )]))
-            }
+            Kind::Join(join) => Some(self.gathered_value(node, join, turn)),
             Kind::Wait(wait) => Some(
                 self.waited_for(node, wait)
                     .and_then(|value| turn.resolve(value))

@@ -4,17 +4,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use coppice_messages::ids::{NodeName, SLOT_BYTES_MAX, SlotName};
 
-use super::listed;
+use super::{ends, listed};
 use crate::{
     document::Topology,
     load::{Diagnostic, Loaded, suggestion},
-    node::{Branch, Join, Kind, Loop, Node},
+    node::{Branch, Join, Kind, Loop, Node, Order},
 };
 
 /// The children that an agent node delegates fill the slot `<node>-<call>`: the name leaves room for the number.
 const AGENT_NODE_BYTES_MAX: usize = SLOT_BYTES_MAX - 11;
 
-type Nodes = BTreeMap<NodeName, Node>;
+pub(super) type Nodes = BTreeMap<NodeName, Node>;
 
 /// Whether the graph is sound, so that what is before what can be judged.
 pub(super) fn check(topology: &Loaded<Topology>, faults: &mut Vec<Diagnostic>) -> bool {
@@ -34,7 +34,7 @@ pub(super) fn check(topology: &Loaded<Topology>, faults: &mut Vec<Diagnostic>) -
     }
     let sound = faults.len() == before;
     if sound {
-        ends(topology, faults);
+        ends::check(topology, faults);
     }
     sound
 }
@@ -80,6 +80,7 @@ fn bodies(topology: &Loaded<Topology>, faults: &mut Vec<Diagnostic>) {
                         .help("name the nodes that it gathers: join: { of: [a, b] }"),
                 );
             }
+            Ok(Kind::Join(join)) => of_branches(topology, name, join, faults),
             Ok(Kind::Agent(_)) if name.as_str().len() > AGENT_NODE_BYTES_MAX => {
                 let message = format!(
                     "the name of an agent node has at most {AGENT_NODE_BYTES_MAX} characters"
@@ -92,8 +93,31 @@ fn bodies(topology: &Loaded<Topology>, faults: &mut Vec<Diagnostic>) {
             }
             Ok(Kind::Branch(branch)) => targets(topology, name, branch, faults),
             Ok(Kind::Loop(again)) => round(topology, name, again, faults),
-            Ok(Kind::Call(_) | Kind::Agent(_) | Kind::Join(_) | Kind::Wait(_) | Kind::End(_)) => {}
+            Ok(Kind::Call(_) | Kind::Agent(_) | Kind::Wait(_) | Kind::End(_)) => {}
         }
+    }
+}
+
+/// Branches have names and do different work: what compares or reorders the members of a fan-out means nothing for them.
+fn of_branches(
+    topology: &Loaded<Topology>,
+    name: &NodeName,
+    join: &Join,
+    faults: &mut Vec<Diagnostic>,
+) {
+    let mut refuse = |key, help| {
+        let message = format!("a join of branches has no {key}");
+        let path = ["nodes", name.as_str(), "join", key];
+        faults.push(topology.at_key(&path, message).help(help));
+    };
+    if join.order == Order::Completion {
+        refuse("order", "its results stand in the order of its list");
+    }
+    if join.conflict.is_some() {
+        refuse(
+            "conflict",
+            "compare their results in a branch node behind it",
+        );
     }
 }
 
@@ -232,56 +256,6 @@ fn edges(topology: &Loaded<Topology>, faults: &mut Vec<Diagnostic>) {
 
 fn own_members(join: &Join) -> &[NodeName] {
     &join.of
-}
-
-/// One end, and every node leads to it.
-fn ends(topology: &Loaded<Topology>, faults: &mut Vec<Diagnostic>) {
-    let nodes = &topology.value.nodes;
-    let ends: Vec<&NodeName> = nodes
-        .iter()
-        .filter(|(_, node)| node.end.is_some())
-        .map(|(name, _)| name)
-        .collect();
-    let ancestors = ancestors(nodes);
-    match ends.as_slice() {
-        [] => {
-            let message = "no node ends the run";
-            faults.push(
-                topology
-                    .at_key(&["nodes"], message)
-                    .help("add a node with end: { reason: succeeded, … } after the last one"),
-            );
-            return;
-        }
-        [_] => {}
-        [first, more @ ..] => {
-            for name in more {
-                let message =
-                    format!("a second end beside {first}: whichever comes first would win");
-                faults.push(
-                    topology
-                        .at_key(&["nodes", name.as_str()], message)
-                        .help("keep one; a failing node ends the run by itself"),
-                );
-            }
-        }
-    }
-    for (name, node) in nodes {
-        let leads_on = ends.iter().any(|end| {
-            ancestors
-                .get(end)
-                .is_some_and(|before| before.contains(name))
-        });
-        if node.end.is_none() && !leads_on {
-            let message = format!("nothing waits for {name}: the run could end before it is done");
-            let help = format!("put {name} into after of {}", listed(&ends));
-            faults.push(
-                topology
-                    .at_key(&["nodes", name.as_str()], message)
-                    .help(help),
-            );
-        }
-    }
 }
 
 /// A slot is filled by one node: children are named after it.

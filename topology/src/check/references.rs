@@ -283,7 +283,7 @@ fn beyond_value(parts: &Parts, node: &Node, pointer: &str) -> Option<(String, St
             let (outer, inner) = item_of_results(pointer)?;
             (agent_schema(&fan_out.agent)?, inner, outer)
         }
-        Kind::Join(_) => return beyond_gathered(pointer, &["results"]),
+        Kind::Join(_) => return beyond_gathered(pointer, &["results", "outcomes"]),
         Kind::Wait(_) | Kind::Branch(_) | Kind::Loop(_) | Kind::End(_) => return None,
     };
     match follow(schema, inner) {

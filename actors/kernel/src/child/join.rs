@@ -12,10 +12,7 @@ use coppice_messages::{
     },
     ids::{NodeName, RunId, SlotName},
 };
-use coppice_topology::{
-    node::{Conflict, FanOut, Join, Kind, OnFailure, Order, Then, Wait},
-    plan::{Progress, branches},
-};
+use coppice_topology::node::{Conflict, FanOut, Join, Kind, OnFailure, Order, Then, Wait};
 
 use super::{Child, Group, delegate::refusal_class};
 use crate::state::{Meta, State, Turn};
@@ -91,14 +88,30 @@ impl State {
             None => {
                 let failures = group.settled - group.succeeded;
                 let message = format!(
-                    "{}: {failures} of {} members did not succeed",
+                    "{}: {failures} of {} members did not succeed{}",
                     join.rule(),
-                    group.opened.members
+                    group.opened.members,
+                    self.first_failure(group)
                 );
                 self.failed(node, "join_failed", message)
             }
         };
         vec![Event::Join(join::Event::Decided(decided)), outcome]
+    }
+
+    /// Who was the first to come without success, and why.
+    fn first_failure(&self, group: &Group) -> String {
+        let came = group.came.iter().filter_map(|id| self.children.all.get(id));
+        let mut failed = came.filter(|child| child.outcome != Some(SUCCEEDED));
+        let Some(child) = failed.next() else {
+            return String::new();
+        };
+        let (slot, ordinal) = (&child.delegated.slot, child.delegated.ordinal);
+        let outcome = child.outcome.as_ref().unwrap_or(&SlotOutcome::Open);
+        match &child.class {
+            Some(class) => format!("; first {slot}[{ordinal}]: {outcome} ({class})"),
+            None => format!("; first {slot}[{ordinal}]: {outcome}"),
+        }
     }
 
     /// One outcome a member, in declared order; a member that was never made is skipped.
@@ -175,32 +188,6 @@ impl State {
         }
     }
 
-    pub(crate) fn advance_join(&self, node: &NodeName, join: &Join) -> Vec<Event> {
-        let verdict = self
-            .graph()
-            .and_then(|graph| branches(graph.nodes.get(node)?, |of| self.nodes.progress(of)));
-        match verdict.flatten() {
-            Some(true) => vec![self.done(node, None)],
-            Some(false) => {
-                let lost = join
-                    .of
-                    .iter()
-                    .filter(|of| self.nodes.progress(of) == Progress::Failed)
-                    .count();
-                vec![self.failed(
-                    node,
-                    "join_failed",
-                    format!(
-                        "{}: {lost} of {} branches failed",
-                        join.rule(),
-                        join.of.len()
-                    ),
-                )]
-            }
-            None => Vec::new(),
-        }
-    }
-
     pub(crate) fn evolve_join(
         &mut self,
         event: &join::Event,
@@ -239,9 +226,13 @@ impl State {
                     concurrency: concurrency.min(self.held_concurrency()),
                     outcomes: None,
                     decided_at: None,
+                    left_at: None,
                 };
                 self.agents.delegating(&opened.node, &opened.slot);
                 self.children.groups.insert(opened.slot.clone(), group);
+            }
+            join::Event::Decided(decided) if self.is_gathering(&decided.node) => {
+                self.nodes.join(&decided.node, &decided.outcomes)
             }
             join::Event::Decided(decided) => {
                 let open = |group: &&mut Group| {
@@ -255,6 +246,10 @@ impl State {
                 }
             }
         }
+    }
+
+    fn is_gathering(&self, node: &NodeName) -> bool {
+        matches!(self.kind(node), Some(Kind::Join(_)))
     }
 
     /// A run that may delegate at all has at least one child at work.

@@ -1,6 +1,7 @@
 //! The laws of the kernel, over a world in memory that only orders, loses and repeats what the driver hands out.
 
 mod arrivals;
+mod branches;
 mod callbacks;
 mod cancels;
 mod control;

@@ -4,7 +4,7 @@ use coppice_kernel::{Command, Room};
 use coppice_messages::event::run::Reason;
 
 use crate::{
-    cancels, laws,
+    cancels, control, laws,
     world::{Weather, World, comparison, input},
 };
 
@@ -52,8 +52,10 @@ fn a_cancel_passes_where_an_intent_waits_for_room() {
 
 #[test]
 fn the_deadline_ends_a_run_whose_intent_waits_for_room() {
-    let mut world = held_up(1);
-    let ended = world.run_on();
+    let nodes = "  last: { call: { tool: create_ticket, arguments: { title: t, body: {}, request_id: r } } }";
+    let mut world = control::world(nodes, 1, Weather::default());
+    world.room = Room::Low;
+    let ended = world.run();
     assert_eq!(
         (ended.reason, ended.class.as_deref()),
         (Reason::TimedOut, Some("deadline"))

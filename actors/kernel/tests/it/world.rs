@@ -61,6 +61,8 @@ pub struct Weather {
     pub room_low: u64,
 }
 
+const START: i64 = 1_000_000_000_000_000;
+
 /// One recorded commit.
 #[derive(Clone)]
 pub struct Recorded {
@@ -153,7 +155,7 @@ impl World {
             plan,
             seed: Seed(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1),
             weather,
-            now: Timestamp(1_000_000_000_000_000),
+            now: Timestamp(START),
             room: Room::Enough,
             governor: None,
             log: Vec::new(),
@@ -256,6 +258,11 @@ impl World {
                 .get(&self.root)
                 .map(|driver| driver.state().owed())
         );
+    }
+
+    /// When every world begins.
+    pub fn start_of_time(&self) -> Timestamp {
+        Timestamp(START)
     }
 
     /// Starts the root without running on.

@@ -1,0 +1,101 @@
+//! Parallel branches and the joins that gather them.
+//!
+//! A branch is named by its last node, which the join lists in `of`. To it belongs every node from which all ways on lead through that last
+//! one: what stands before a fork belongs to no branch, and its failure ends the run.
+
+use std::collections::BTreeSet;
+
+use coppice_messages::ids::NodeName;
+
+use super::{Graph, Progress};
+use crate::node::{Join, Node};
+
+/// Whether the branches decide a join of its own, and if so, whether it is met.
+pub(super) fn verdict(join: &Join, progress: &impl Fn(&NodeName) -> Progress) -> Option<bool> {
+    let count = |wanted: Progress| {
+        let matching = join.of.iter().filter(|of| progress(of) == wanted).count();
+        u32::try_from(matching).unwrap_or(u32::MAX)
+    };
+    let members = u32::try_from(join.of.len()).unwrap_or(u32::MAX);
+    let total = members.saturating_sub(count(Progress::Skipped));
+    join.verdict(count(Progress::Done), count(Progress::Failed), total)
+}
+
+impl Graph {
+    /// Whether the branches decide this join, and if so, whether it is met; `late` counts those that have not come as failed.
+    #[must_use]
+    pub fn join_verdict(
+        &self,
+        join: &Join,
+        late: bool,
+        progress: impl Fn(&NodeName) -> Progress,
+    ) -> Option<bool> {
+        let seen = |node: &NodeName| match progress(node) {
+            Progress::Waiting | Progress::Started if late => Progress::Failed,
+            seen => seen,
+        };
+        verdict(join, &seen)
+    }
+
+    /// The nodes of one branch, its last one included.
+    #[must_use]
+    pub fn branch<'a>(&'a self, last: &'a NodeName) -> BTreeSet<&'a NodeName> {
+        let belongs = |name: &&NodeName| *name == last || self.leads_only_to(name, last);
+        self.nodes.keys().filter(belongs).collect()
+    }
+
+    /// Whether a failure of this node is taken by a join of its own instead of ending the run.
+    #[must_use]
+    pub fn failure_is_gathered(&self, failed: &NodeName) -> bool {
+        let mut gathered = self.joins().flat_map(|(_, join)| &join.of);
+        gathered.any(|last| last == failed || self.leads_only_to(failed, last))
+    }
+
+    /// The joins of their own.
+    pub fn joins(&self) -> impl Iterator<Item = (&NodeName, &Join)> {
+        let join = |(name, node)| Some((name, Node::gathers(node)?));
+        self.nodes.iter().filter_map(join)
+    }
+
+    /// Waiting nodes that cannot come any more, each with the failed node before it.
+    #[must_use]
+    pub fn unreachable(
+        &self,
+        progress: impl Fn(&NodeName) -> Progress,
+    ) -> Vec<(&NodeName, &NodeName)> {
+        let failed = |before: &&NodeName| progress(before) == Progress::Failed;
+        let waiting = |(name, _): &(&NodeName, &Node)| progress(name) == Progress::Waiting;
+        self.nodes
+            .iter()
+            .filter(waiting)
+            .filter_map(|(name, node)| Some((name, node.after.iter().find(failed)?)))
+            .collect()
+    }
+
+    /// Every way on from `node` leads through `last`.
+    fn leads_only_to(&self, node: &NodeName, last: &NodeName) -> bool {
+        let mut open = vec![node];
+        let mut seen = BTreeSet::new();
+        let mut arrived = false;
+        while let Some(name) = open.pop() {
+            let mut ends_here = true;
+            for next in self.next(name) {
+                ends_here = false;
+                arrived |= next == last;
+                if next != last && seen.insert(next) {
+                    open.push(next);
+                }
+            }
+            if ends_here {
+                return false;
+            }
+        }
+        arrived
+    }
+
+    /// The nodes that wait for this one.
+    fn next<'a>(&'a self, before: &'a NodeName) -> impl Iterator<Item = &'a NodeName> {
+        let waits = move |(_, node): &(&NodeName, &Node)| node.before().any(|name| name == before);
+        self.nodes.iter().filter(waits).map(|(name, _)| name)
+    }
+}
