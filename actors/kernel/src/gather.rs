@@ -113,15 +113,17 @@ impl State {
 
     /// A write that has left is heard to its end; what only reads is not waited for.
     fn stop(&self, node: &NodeName) -> Vec<Event> {
-        let of_node = |event: &Event| match event {
-            Event::Effect(effect::Event::Lost(lost)) => match &lost.what {
+        let of_node = |event: &Event| {
+            let Event::Effect(effect::Event::Lost(lost)) = event else {
+                return false;
+            };
+            match &lost.what {
                 LostCall::Model { node: of, .. } => of == node,
-                LostCall::Read { key, .. } => self
-                    .effects
-                    .get(key)
-                    .is_some_and(|effect| effect.intended.node == *node),
-            },
-            _ => false,
+                LostCall::Read { key, .. } => {
+                    let effect = self.effects.get(key);
+                    effect.is_some_and(|effect| effect.intended.node == *node)
+                }
+            }
         };
         let lost = self.claim_models().chain(self.give_up_reads());
         let end = self.failed(node, CANCELLED, "its join was decided without it");
@@ -170,9 +172,10 @@ impl State {
         // Logs hold joins of their own that were decided before their decisions were recorded.
         let outcomes =
             recorded.unwrap_or_else(|| join.of.iter().map(|of| self.outcome(of, false)).collect());
-        let result = |(of, outcome): (&NodeName, &SlotOutcome)| match outcome {
-            SlotOutcome::Ended(Reason::Succeeded) => self.node_value(of, turn).unwrap_or_default(),
-            _ => Value::Null,
+        let result = |(of, outcome): (&NodeName, &SlotOutcome)| {
+            let counts = *outcome == SlotOutcome::Ended(Reason::Succeeded);
+            let value = counts.then(|| self.node_value(of, turn));
+            value.flatten().unwrap_or_default()
         };
         let word = |outcome: &SlotOutcome| Value::Text(outcome.to_string());
         Value::map([

@@ -32,7 +32,11 @@ impl Graph {
     ) -> Option<bool> {
         let seen = |node: &NodeName| match progress(node) {
             Progress::Waiting | Progress::Started if late => Progress::Failed,
-            seen => seen,
+            seen @ (Progress::Waiting
+            | Progress::Started
+            | Progress::Done
+            | Progress::Failed
+            | Progress::Skipped) => seen,
         };
         verdict(join, &seen)
     }
