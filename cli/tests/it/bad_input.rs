@@ -212,14 +212,14 @@ fn a_fault_that_cannot_be_is_refused_with_those_that_can() {
 }
 
 #[test]
-fn ten_megabytes_from_a_tool_are_kept_out_and_the_run_says_so() {
+fn ten_megabytes_from_a_tool_are_kept_out_and_nothing_is_filed_about_them() {
     let place = Place::new();
     let fail = "{ route: read_incident, do: { oversize: 10000000 } }";
     place.write(
         "mine.yaml",
         &SCENARIO.replace(
-            "expect:",
-            &format!("world: {{ desk: {{ fail: [ {fail} ] }} }}\nexpect:"),
+            "expect: { reason: succeeded }",
+            &format!("world: {{ desk: {{ fail: [ {fail} ] }} }}\nexpect: {{ reason: failed, desk: {{ tickets: 0 }} }}"),
         ),
     );
     let report = place.run(&["run", "mine.yaml", "--json"]).json(0);

@@ -92,3 +92,6 @@ impl Leeway {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
