@@ -84,8 +84,10 @@ pub(super) fn hand_work(seen: &Seen) -> u64 {
 pub(super) fn lost(witness: &Witness, seen: &Seen) -> u64 {
     let known: BTreeSet<String> = seen.landed.iter().map(ToString::to_string).collect();
     let writes = witness.requests.iter().filter(|row| row.route.writes());
+    // A doubt that the log names is not lost, whichever way it turns out.
+    let doubts: BTreeSet<String> = seen.in_doubt.iter().map(ToString::to_string).collect();
     let there: BTreeSet<String> = writes
-        .filter(|row| row.committed > 0)
+        .filter(|row| row.committed > 0 && !doubts.contains(&row.key))
         .map(|row| row.key.clone())
         .collect();
     known.symmetric_difference(&there).count() as u64

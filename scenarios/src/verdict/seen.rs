@@ -36,6 +36,8 @@ pub(super) struct Seen {
     pub offered: Vec<(String, u32)>,
     /// Keys of the tree's writes that are known to have happened.
     pub landed: BTreeSet<EffectKey>,
+    /// Keys of writes of which the log says that nobody knows.
+    pub in_doubt: BTreeSet<EffectKey>,
     /// Intents of this tree outside the envelope of their run.
     pub beyond_envelope: u64,
     /// What became of its runs, joins and cancels.
@@ -155,8 +157,11 @@ impl<'a> Reading<'a> {
         let event = match event {
             Event::Effect(event) => event,
             // What was in doubt at its run's end, and turned out to have happened.
-            Event::Run(run::Event::Late(late)) if late.happened => {
-                self.seen.landed.insert(late.key);
+            Event::Run(run::Event::Late(late)) => {
+                self.seen.in_doubt.remove(&late.key);
+                if late.happened {
+                    self.seen.landed.insert(late.key);
+                }
                 return;
             }
             _ => return,
@@ -169,10 +174,17 @@ impl<'a> Reading<'a> {
                 return;
             }
             effect::Event::Landed(landed) => landed.key,
-            effect::Event::Reconciled(reconciled) => match reconciled.outcome {
-                ReconciledOutcome::Landed { .. } => reconciled.key,
-                ReconciledOutcome::NotHappened => return,
-            },
+            effect::Event::Reconciled(reconciled) => {
+                self.seen.in_doubt.remove(&reconciled.key);
+                match reconciled.outcome {
+                    ReconciledOutcome::Landed { .. } => reconciled.key,
+                    ReconciledOutcome::NotHappened => return,
+                }
+            }
+            effect::Event::Unknown(unknown) => {
+                self.seen.in_doubt.insert(unknown.key);
+                return;
+            }
             // The log knows that the desk has it not, whatever the tool said.
             effect::Event::Contradicted(contradicted) => {
                 self.seen.landed.remove(&contradicted.key);

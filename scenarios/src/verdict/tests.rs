@@ -150,6 +150,35 @@ fn an_effect_that_only_the_log_or_only_the_desk_knows_is_lost() {
 }
 
 #[test]
+fn a_doubt_that_the_log_names_is_not_lost_until_the_log_says_that_it_did_not_happen() {
+    let unknown = Event::Effect(effect::Event::Unknown(effect::Unknown {
+        key: key("a"),
+        attempt: 1,
+        why: "timeout".to_owned(),
+    }));
+    let late = |happened| {
+        Event::Run(run::Event::Late(run::Late {
+            key: key("a"),
+            happened,
+            value: None,
+        }))
+    };
+    let doubt = || vec![opened(), intended("create_ticket", "a"), unknown.clone()];
+    let lost =
+        |events: Vec<Event>, desk: &[&str]| measures::lost(&witness(desk), &seen(&[root(events)]));
+    assert_eq!((lost(doubt(), &["a"]), lost(doubt(), &[])), (0, 0));
+    let found_out = |happened| [doubt(), vec![late(happened)]].concat();
+    assert_eq!(
+        (lost(found_out(true), &["a"]), lost(found_out(true), &[])),
+        (0, 1)
+    );
+    assert_eq!(
+        (lost(found_out(false), &["a"]), lost(found_out(false), &[])),
+        (1, 0)
+    );
+}
+
+#[test]
 fn an_intent_beyond_the_envelope_is_a_violation() {
     let within = seen(&[root(vec![opened(), intended("create_ticket", "a")])]);
     assert_eq!(within.beyond_envelope, 0);
