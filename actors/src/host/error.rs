@@ -10,6 +10,7 @@ use ractor::SpawnErr;
 
 use crate::{
     broker::BrokerError, callback::SecretsError, endpoint::EndpointError, faults::BookError,
+    token::TokenKeyError,
 };
 
 /// Why a host does not start. Each is a fault of the environment unless [`HostError::is_bad_input`] says that it is one of the options.
@@ -52,6 +53,9 @@ pub enum HostError {
     /// The broker.
     #[error(transparent)]
     Broker(#[from] BrokerError),
+    /// The key that signs the tokens of requests to tools.
+    #[error(transparent)]
+    Token(#[from] TokenKeyError),
     /// The book of injected faults.
     #[error(transparent)]
     Faults(#[from] BookError),
@@ -117,6 +121,7 @@ impl HostError {
             | Self::Runtime(_)
             | Self::Log(_)
             | Self::Broker(_)
+            | Self::Token(_)
             | Self::Faults(_)
             | Self::Record(_)
             | Self::Supervisor(_)

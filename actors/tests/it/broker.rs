@@ -2,6 +2,7 @@
 
 mod flights;
 mod functions;
+mod leaving;
 mod lookups;
 mod outcomes;
 mod probes;
@@ -9,11 +10,12 @@ mod reads;
 mod requests;
 mod withheld;
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use coppice_actors::{
     broker::{BrokerOptions, InProcessTools, SendRequest, ToolBroker},
     schema::Schemas,
+    secrets::Secrets,
 };
 use coppice_kernel::command::EffectOutcome;
 use coppice_messages::{
@@ -65,6 +67,10 @@ impl Calling {
             endpoints: [("desk".to_owned(), url.to_owned())].into(),
             tools: InProcessTools::new(),
             schemas: Schemas::new(),
+            signer: None,
+            own: BTreeSet::new(),
+            credentials: BTreeSet::new(),
+            secrets: Secrets::default(),
             begins_at: 0,
         });
         Self {

@@ -9,6 +9,7 @@ use coppice_messages::{
     ids::{ClientKey, RunId, TenantId, TreeId},
 };
 use coppice_scenarios::scenario::CancelAddress;
+use coppice_topology::tool::CredentialSource;
 
 /// Which NATS server.
 #[derive(Debug, Clone, Default, Args)]
@@ -98,6 +99,9 @@ pub struct UpArgs {
     /// A base URL that tools name in braces; may be given many times
     #[arg(long = "endpoint", value_name = "NAME=URL", value_parser = endpoint)]
     pub endpoints: Vec<(String, String)>,
+    /// Where a tool's credential may be taken from: env:NAME, file:PATH or exec:COMMAND; may be given many times
+    #[arg(long = "credential", value_name = "SOURCE")]
+    pub credentials: Vec<CredentialSource>,
     /// Where to listen for callbacks [default: 127.0.0.1:7717, else a free port there]
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub http: Option<SocketAddr>,
