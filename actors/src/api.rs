@@ -24,7 +24,8 @@ pub use self::{
     },
     view::{
         AuditReport, CallOutcome, Called, Compared, Ended, EventView, Finding, Law, ListReply,
-        RunRow, RunView, Started, StatusReport, TailPage, Told, TreePage, VerifyReport,
+        PoliciesReport, RunRow, RunView, Started, StatusReport, TailPage, Told, TreePage,
+        VerifyReport,
     },
 };
 
@@ -122,8 +123,6 @@ pub enum Code {
     InvalidRelease,
     /// A tool of the release names a base URL that the host was not told.
     UnknownEndpoint,
-    /// A tool's credential stands where this host may not take one from.
-    UnknownCredential,
     /// The key started a tree of another release or input.
     KeyConflict,
     /// There is no such run or tree.
@@ -159,7 +158,6 @@ impl Code {
             Self::InvalidInput => "invalid_input",
             Self::InvalidRelease => "invalid_release",
             Self::UnknownEndpoint => "unknown_endpoint",
-            Self::UnknownCredential => "unknown_credential",
             Self::KeyConflict => "key_conflict",
             Self::UnknownRun => "unknown_run",
             Self::UnknownOperation => "unknown_operation",
@@ -182,8 +180,7 @@ impl Code {
             Self::InvalidRequest
             | Self::InvalidInput
             | Self::InvalidRelease
-            | Self::UnknownEndpoint
-            | Self::UnknownCredential => 400,
+            | Self::UnknownEndpoint => 400,
             Self::KeyConflict => 409,
             Self::Unsigned => 401,
             Self::UnknownRun | Self::UnknownOperation | Self::UnknownVerb => 404,

@@ -9,43 +9,34 @@
 mod answer;
 mod flight;
 mod in_process;
-mod kept;
 mod lane;
-mod leave;
 mod lookup;
 mod moment;
 mod outgoing;
 mod probe;
 mod read;
 mod request;
+mod rules;
 mod target;
 mod transport;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    net::SocketAddr,
-    sync::Arc,
-};
+use std::{collections::BTreeMap, sync::Arc};
 
-use coppice_kernel::command::EffectOutcome;
+use coppice_kernel::{command::EffectOutcome, governor::Subject};
 use coppice_messages::{
-    Operation, Timestamp, Value,
-    event::effect::{Intended, Source},
+    Operation, Payload, Timestamp, Value,
+    event::effect::{Intended, Receipt, ResultCheck, Source},
     ids::{RunId, TenantId, ToolName, TreeId},
 };
-use coppice_topology::{
-    Plan,
-    plan::PinnedTool,
-    tool::{CredentialSource, Tool},
-};
+use coppice_topology::{Plan, plan::PinnedTool, tool::Tool};
 
 use self::{
-    answer::Verdict,
+    answer::{Inspected, Verdict},
     flight::{Attempt, Flights},
     lane::Lanes,
-    leave::Door,
     moment::{Moment, Withheld},
     outgoing::Asking,
+    rules::Rules,
     transport::Transport,
 };
 pub use self::{
@@ -55,10 +46,9 @@ pub use self::{
     read::ReadRequest,
 };
 use crate::{
+    policy::Policies,
     record::{self, Record},
     schema::Schemas,
-    secrets::Secrets,
-    token::TokenSigner,
 };
 
 /// What a broker is made of.
@@ -71,14 +61,8 @@ pub struct BrokerOptions {
     pub tools: InProcessTools,
     /// Schemas compiled so far.
     pub schemas: Schemas,
-    /// What signs the token of each request to an HTTP tool; none: there is no token.
-    pub signer: Option<TokenSigner>,
-    /// Where this host listens itself: no tool may be there.
-    pub own: BTreeSet<SocketAddr>,
-    /// Where credentials may be taken from, whatever contracts say.
-    pub credentials: BTreeSet<CredentialSource>,
-    /// What is masked in whatever comes back.
-    pub secrets: Secrets,
+    /// The policy set.
+    pub policies: Policies,
     /// Where the log stood when the host began: what was intended up to there was intended by a process that is gone.
     pub begins_at: u64,
 }
@@ -105,6 +89,8 @@ pub struct SendRequest {
     pub deadline: Timestamp,
     /// As recorded.
     pub intended: Arc<Intended>,
+    /// Who wants it; none when that is not known.
+    pub subject: Option<Subject>,
     /// W3C traceparent, passed on.
     pub trace: Option<String>,
 }
@@ -120,9 +106,9 @@ struct Inner {
     endpoints: BTreeMap<String, String>,
     tools: InProcessTools,
     schemas: Schemas,
+    policies: Policies,
     begins_at: u64,
     transport: Transport,
-    door: Door,
     lanes: Lanes,
     flights: Flights,
 }
@@ -138,15 +124,6 @@ impl ToolBroker {
         })
     }
 
-    /// The first tool of a plan whose credential this host may not take: which tool, and from where.
-    pub(crate) fn unknown_credential(&self, plan: &Plan) -> Option<(ToolName, String)> {
-        let known = &self.inner.door.allowed;
-        plan.used_tools().into_iter().find_map(|name| {
-            let from = &plan.tools.get(name)?.contract.credential()?.from;
-            (!known.contains(from)).then(|| (name.clone(), from.to_string()))
-        })
-    }
-
     /// A broker with nothing in flight.
     ///
     /// # Errors
@@ -157,28 +134,18 @@ impl ToolBroker {
             endpoints,
             tools,
             schemas,
-            signer,
-            own,
-            credentials,
-            secrets,
+            policies,
             begins_at,
         } = options;
-        let door = Door {
-            signer,
-            own,
-            allowed: credentials,
-            secrets: secrets.clone(),
-        };
-        door.learn_what_is_there();
         Ok(Self {
             inner: Arc::new(Inner {
                 record,
                 endpoints,
                 tools,
                 schemas,
+                policies,
                 begins_at,
-                transport: Transport::new(secrets)?,
-                door,
+                transport: Transport::new()?,
                 lanes: Lanes::new(),
                 flights: Flights::default(),
             }),
@@ -244,6 +211,7 @@ impl ToolBroker {
             epoch,
             deadline,
             intended,
+            subject,
             ..
         } = request;
         let tool = &authorised(plan, intended)
@@ -254,6 +222,11 @@ impl ToolBroker {
             (tenant, run, *epoch),
             *deadline,
             intended.clone(),
+            Rules {
+                policies: self.inner.policies.clone(),
+                subject: subject.clone(),
+                plan: plan.clone(),
+            },
         ));
         moment.check()?;
         let arguments = self.arguments(request, tool).map_err(Withheld::Withdrawn)?;
@@ -306,6 +279,32 @@ impl ToolBroker {
         schemas
             .check_arguments(&tool.input, arguments)
             .map_err(|mismatch| format!("arguments of {}: {mismatch}", tool.tool))
+    }
+
+    /// Keeps a result, in the event or as a blob.
+    async fn kept(
+        &self,
+        tenant: &TenantId,
+        tool: &Tool,
+        inspected: Inspected,
+    ) -> (Receipt, ResultCheck, Payload) {
+        let Inspected {
+            receipt,
+            check,
+            value,
+            why,
+        } = inspected;
+        if check != ResultCheck::Ok {
+            tracing::warn!(tool = %tool.tool, ?check, why, "a tool's result cannot be used");
+        }
+        match record::keep(&*self.inner.record, tenant, value).await {
+            Ok(value) => (receipt, check, value),
+            Err(too_large) => {
+                tracing::warn!(tool = %tool.tool, %too_large, "a tool's result cannot be kept");
+                let nothing = Payload::Inline(Value::Null);
+                (receipt, ResultCheck::OutputTooLarge, nothing)
+            }
+        }
     }
 }
 

@@ -10,6 +10,7 @@ mod error;
 mod http;
 mod options;
 mod orphans;
+mod policy;
 mod process;
 mod roots;
 mod serve;
@@ -17,12 +18,7 @@ mod start;
 mod supervise;
 mod tell;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    net::SocketAddr,
-    path::PathBuf,
-    sync::Arc,
-};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 use coppice_kernel::Command;
 use coppice_messages::{
@@ -35,10 +31,9 @@ use coppice_messages::{
 };
 use coppice_store::{
     BusOptions, Credentials, DataDirError, Fatal, GuardCommand, OpenError, OpenLogError, Options,
-    ReadError, Realm, Role, Store, clock,
+    ReadError, Realm, Store, clock,
     log::{RowFilter, RowState},
 };
-use coppice_topology::tool::CredentialSource;
 use ractor::{Actor as _, ActorRef};
 use tokio::{sync::mpsc, task::JoinHandle};
 
@@ -62,13 +57,12 @@ use crate::{
     },
     inspect::Inspect,
     limits::{AGAIN_FIRST, LAST_WORD_WAIT, LOCK_WAIT},
+    policy::Policies,
     run::Message,
     schema::Schemas,
-    secrets::Secrets,
     services::{Awake, Key, Services},
     sleep::{Sleepers, Wake},
     timers::Timers,
-    token::{TokenKeyError, TokenSigner},
 };
 
 /// Version of the program, as it stands in `host.started` and in the status.
@@ -152,13 +146,10 @@ impl Host {
         let pid = std::process::id();
         let port = HttpPort::bind(options.http).await?;
         let secrets = CallbackSecrets::open(&options.data)?;
-        store
-            .system_event(TenantId::host(), started(&host, pid))
-            .await?;
+        let policies = policy::of(&options)?;
+        policy::announce(&store, started(&host, pid), &policies).await?;
         let schemas = Schemas::new();
-        let door = door(&store, &options, port.address).await?;
-        let masked = door.secrets.clone();
-        let (broker, gateway) = ports(&store, options.endpoints, tools, &schemas, door)?;
+        let (broker, gateway) = ports(&store, options.endpoints, tools, (&schemas, &policies))?;
         let (timers, ticking) = Timers::start();
         let (due, whose_time_has_come) = mpsc::unbounded_channel();
         let (orphans, orphaned) = mpsc::unbounded_channel();
@@ -168,7 +159,7 @@ impl Host {
             broker,
             gateway,
             schemas,
-            secrets: masked,
+            policies,
             releases: crate::release::Releases::new(),
             releasing: tokio::sync::Mutex::default(),
             timers,
@@ -192,7 +183,10 @@ impl Host {
             services: services.clone(),
             roots: roots.clone(),
             callbacks: callbacks.clone(),
-            inspect: inspect(&services),
+            inspect: Inspect::with_releases(
+                services.store.log().clone(),
+                services.releases.clone(),
+            ),
             started_at,
         };
         let url = format!("http://{}", port.address);
@@ -201,6 +195,7 @@ impl Host {
             tokio::spawn(waking),
             tokio::spawn(deciding),
             orphans.hearing,
+            tokio::spawn(policy::follow(services.clone())),
             serve::start(api).await?,
             port.serve(callbacks),
         ];
@@ -260,45 +255,12 @@ impl Host {
     }
 }
 
-/// What the tool broker opens doors with, and which it does not.
-struct BrokerDoor {
-    signer: TokenSigner,
-    own: BTreeSet<SocketAddr>,
-    credentials: BTreeSet<CredentialSource>,
-    secrets: Secrets,
-}
-
-async fn door(
-    store: &Store,
-    options: &HostOptions,
-    http: SocketAddr,
-) -> Result<BrokerDoor, TokenKeyError> {
-    let nats = store.endpoint(Role::Operator).await.url.to_string();
-    Ok(BrokerDoor {
-        signer: TokenSigner::open(&options.data)?,
-        own: own_addresses(http, &nats),
-        credentials: options.credentials.clone(),
-        secrets: Secrets::default(),
-    })
-}
-
-fn inspect(services: &Services) -> Inspect {
-    Inspect::with_releases(services.store.log().clone(), services.releases.clone())
-}
-
-/// Where this host, or the bus on this machine, listens.
-fn own_addresses(http: SocketAddr, nats: &str) -> BTreeSet<SocketAddr> {
-    let nats = nats.rsplit('/').next().and_then(|nats| nats.parse().ok());
-    std::iter::once(http).chain(nats).collect()
-}
-
 /// The only ways to a tool and to a model.
 fn ports(
     store: &Store,
     endpoints: BTreeMap<String, String>,
     tools: InProcessTools,
-    schemas: &Schemas,
-    door: BrokerDoor,
+    (schemas, policies): (&Schemas, &Policies),
 ) -> Result<(ToolBroker, ModelGateway), BrokerError> {
     let record: Arc<dyn crate::record::Record> = Arc::new(store.clone());
     let broker = ToolBroker::new(BrokerOptions {
@@ -306,10 +268,7 @@ fn ports(
         endpoints,
         tools,
         schemas: schemas.clone(),
-        signer: Some(door.signer),
-        own: door.own,
-        credentials: door.credentials,
-        secrets: door.secrets,
+        policies: policies.clone(),
         // The start of this host is recorded, and none of its actors has started.
         begins_at: store.status().pos,
     })?;

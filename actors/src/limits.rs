@@ -14,14 +14,6 @@ pub const LOOKUP_FRAME_BYTES: u64 = 64 << 10;
 pub const WORDS_MAX: usize = 300;
 /// Longest wait that the outside can ask for; a longer one is cut to this.
 pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(3_600);
-/// How long the command that gives a credential may take; then the request does not leave.
-pub const CREDENTIAL_WAIT: Duration = Duration::from_secs(3);
-/// Longest credential; a longer one is not sent.
-pub const CREDENTIAL_BYTES_MAX: usize = 8 << 10;
-/// Secrets that are masked in what comes back; beyond it the oldest is forgotten.
-pub const SECRETS_KEPT: usize = 1_024;
-/// How long the token counts that a request to an HTTP tool carries.
-pub const TOKEN_VALID: Duration = Duration::from_secs(60);
 /// First pause before a question that changes nothing is asked again.
 pub const ASK_AGAIN_FIRST: Duration = Duration::from_millis(50);
 /// Longest pause before a question that changes nothing is asked again.
@@ -115,3 +107,23 @@ pub const HTTP_HEADER_LONGEST: Duration = Duration::from_secs(5);
 pub const HTTP_CONNECTION_LONGEST: Duration = Duration::from_secs(60);
 /// The HTTP port that a host takes when it is free and nobody says another.
 pub const HTTP_PORT: u16 = 7717;
+/// Files of a policy set.
+pub const POLICY_FILES_MAX: usize = 64;
+/// Bytes of a policy set's files together.
+pub const POLICY_BYTES_MAX: usize = 1 << 20;
+/// Policies of a set.
+pub const POLICIES_MAX: usize = 1_000;
+/// Entities of a policy set, actions included.
+pub const POLICY_ENTITIES_MAX: usize = 2_000;
+/// Bytes of a policy's reason.
+pub const POLICY_REASON_MAX: usize = 500;
+/// People whom a policy can ask to approve one action.
+pub const POLICY_PEOPLE_MAX: u32 = 10;
+/// Policies and reasons that a decision names; the rest of them is not named.
+pub const POLICY_NAMED_MAX: usize = 8;
+/// Bytes of texts and keys of arguments that policies look at; a call with more is denied.
+pub const POLICY_ARGUMENT_BYTES: usize = 64 << 10;
+/// Values in the arguments that policies look at; a call with more is denied.
+pub const POLICY_ARGUMENT_PARTS: usize = 1_024;
+/// How often the files of a policy set are compared with what is in force.
+pub const POLICY_POLLED: Duration = Duration::from_secs(1);

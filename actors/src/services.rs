@@ -21,7 +21,7 @@ use tokio::sync::mpsc;
 
 use crate::{
     broker::ToolBroker, faults::Faults, gateway::ModelGateway, limits::BLOCKED_NAMED,
-    release::Releases, run::Message, schema::Schemas, secrets::Secrets, sleep::Sleepers,
+    policy::Policies, release::Releases, run::Message, schema::Schemas, sleep::Sleepers,
     timers::Timers,
 };
 
@@ -48,8 +48,7 @@ pub(crate) struct Services {
     pub broker: ToolBroker,
     pub gateway: ModelGateway,
     pub schemas: Schemas,
-    /// What is masked before anything from outside is kept.
-    pub secrets: Secrets,
+    pub policies: Policies,
     pub releases: Releases,
     /// Held while a release that is new to the host is compiled and stored.
     pub releasing: tokio::sync::Mutex<()>,

@@ -188,6 +188,8 @@ pub enum SchemaKind {
     Tool,
     Scenario,
     Model,
+    /// A Cedar schema for policies to begin with
+    Policy,
 }
 
 /// Kinds of files that can be begun.
@@ -197,13 +199,15 @@ pub enum NewKind {
     Contract,
     Tool,
     Scenario,
+    Policy,
 }
 
 /// `coppice new`
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   coppice new scenario refund-twice
-  coppice new tool read_order")]
+  coppice new tool read_order
+  coppice new policy mine")]
 pub struct NewArgs {
     /// The kind of file
     #[arg(value_enum)]
@@ -215,9 +219,10 @@ pub struct NewArgs {
 /// `coppice check`
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  coppice check mine.yaml topologies/*.yaml")]
+  coppice check mine.yaml topologies/*.yaml
+  coppice check policies/mine")]
 pub struct CheckArgs {
-    /// Topologies, contracts, tools, model scripts, scenarios, JSON Schemas
+    /// Topologies, contracts, tools, model scripts, scenarios, JSON Schemas, directories of policies
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
 }
@@ -246,7 +251,7 @@ pub enum BenchCommand {
     #[command(after_help = "Examples:
   coppice bench w4 --children 1000,10000")]
     W4(BenchChildrenArgs),
-    /// As w1, with a scripted model's loop in each child
+    /// As w1, with a policy for every step, and what that costs over w1
     #[command(after_help = "Examples:
   coppice bench w5 --concurrency 16")]
     W5(BenchTreesArgs),

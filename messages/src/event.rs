@@ -174,4 +174,5 @@ catalogue! {
     "callback.refused" 1 => System(system::Event::CallbackRefused), system::CallbackRefused;
     "policy.decided" 1 => Policy(policy::Event::Decided), Box<policy::Decided>;
     "effect.contradicted" 1 => Effect(effect::Event::Contradicted), effect::Contradicted;
+    "policy.changed" 1 => System(system::Event::PolicyChanged), system::PolicyChanged;
 }

@@ -2,7 +2,7 @@
 //! a name is looked for: beside the file that names it, then here.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fs,
     io::{self, ErrorKind},
     path::{Path, PathBuf},
@@ -33,6 +33,17 @@ pub fn names(folder: &str) -> Vec<String> {
         .map(|file| file.rsplit_once('.').map_or(file, |(stem, _)| stem))
         .map(str::to_owned)
         .collect()
+}
+
+/// The texts of a library folder's files, by their names.
+#[must_use]
+pub fn folder(folder: &str) -> BTreeMap<String, String> {
+    let inside = |path: &'static str| path.strip_prefix(folder)?.strip_prefix('/');
+    let files = FILES.iter().filter_map(|(path, text)| {
+        let name = inside(path).filter(|name| !name.contains('/'))?;
+        Some((name.to_owned(), (*text).to_owned()))
+    });
+    files.collect()
 }
 
 /// A text that was read, and how its origin is named to people.

@@ -24,7 +24,6 @@ use coppice_actors::{
     callback::SecretsError,
     faults::Fault,
     host::{BusChoice, HostOptions},
-    token::TokenKeyError,
 };
 use coppice_messages::ids::{ClientKey, InvalidId, TenantId, TreeId};
 use coppice_store::{DataDir, DataDirError, Log, OpenLogError, ReadError, clock};
@@ -97,9 +96,6 @@ pub enum RunError {
     /// The secrets for callbacks.
     #[error(transparent)]
     Secrets(#[from] SecretsError),
-    /// The key that vouches for requests to tools.
-    #[error(transparent)]
-    Token(#[from] TokenKeyError),
     /// The host.
     #[error(transparent)]
     Host(#[from] HostedError),
@@ -109,6 +105,14 @@ pub enum RunError {
     /// The release cannot be sent.
     #[error(transparent)]
     Release(#[from] ApiError),
+    /// The policies cannot be put into the data directory.
+    #[error("the policies cannot be written into {}", directory.display())]
+    Policies {
+        /// Where to.
+        directory: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
     /// No key can be made from the scenario's name.
     #[error(transparent)]
     Key(#[from] InvalidId),
@@ -156,8 +160,8 @@ impl RunError {
             Self::Host(error) => error.is_bad_input(),
             Self::Client(ClientError::Refused(error)) => error.code.status() / 100 == 4,
             Self::Interrupted
+            | Self::Policies { .. }
             | Self::Secrets(_)
-            | Self::Token(_)
             | Self::Desk(_)
             | Self::DeskGone(_)
             | Self::Client(_)
@@ -259,6 +263,7 @@ async fn hosted(
     of_host.faults = all_faults(options);
     of_host.faults.retain(|fault| !fault.is_of_callbacks());
     of_host.allow_faults = true;
+    of_host.policies = laid_down(options)?;
     let host = Hosted::start(&options.program, of_host);
     let left = tokio::select! {
         left = Box::pin(with_host(options, &host, desk, watcher)) => left,
@@ -268,6 +273,25 @@ async fn hosted(
     };
     host.stop().await;
     left
+}
+
+/// Where in a data directory the policies of its run lie.
+pub const POLICIES: &str = "policies";
+
+/// Puts the scenario's policies into the data directory, where whoever goes on with the run finds them.
+fn laid_down(options: &RunOptions) -> Result<Option<PathBuf>, RunError> {
+    let Some(policies) = &options.scenario.policies else {
+        return Ok(None);
+    };
+    let directory = options.data.join(POLICIES);
+    let written = std::fs::create_dir_all(&directory).and_then(|()| {
+        let mut texts = policies.texts().iter();
+        texts.try_for_each(|(name, text)| std::fs::write(directory.join(name), text))
+    });
+    match written {
+        Ok(()) => Ok(Some(directory)),
+        Err(source) => Err(RunError::Policies { directory, source }),
+    }
 }
 
 async fn with_host(

@@ -2,11 +2,12 @@
 
 mod expect;
 mod people;
+mod policies;
 mod release;
 
 use std::{collections::BTreeMap, str::FromStr};
 
-use coppice_actors::faults::Fault;
+use coppice_actors::{faults::Fault, policy::PolicyFiles};
 use coppice_messages::{
     Value,
     ids::{AgentName, ClientKey, TenantId},
@@ -51,6 +52,9 @@ pub struct Document {
     /// Models that agents use instead of the topology's.
     #[serde(default)]
     pub models: BTreeMap<AgentName, String>,
+    /// The policy set of the host: `policies/NAME/`.
+    #[serde(default)]
+    pub policies: Option<String>,
     /// What goes wrong.
     #[serde(default)]
     pub faults: Vec<Fault>,
@@ -166,6 +170,8 @@ pub struct Scenario {
     pub release: Bundle,
     /// The bytes of the schema that the answer must meet.
     pub answer_schema: Option<Vec<u8>>,
+    /// The files of the host's policy set.
+    pub policies: Option<PolicyFiles>,
 }
 
 impl Scenario {
@@ -191,11 +197,13 @@ impl Scenario {
         let release = release::of(&loaded, &source)?;
         release::check_input(&loaded, &release)?;
         let answer_schema = release::answer_schema(&loaded, &source)?;
+        let policies = policies::of(&loaded, &source)?;
         Ok(Self {
             document: loaded.value,
             source,
             release,
             answer_schema,
+            policies,
         })
     }
 }

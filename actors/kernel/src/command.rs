@@ -11,6 +11,8 @@ use coppice_messages::{
     ids::{EffectKey, NodeName, RunId, SchemaName},
 };
 
+use crate::governor::Judged;
+
 /// What a run is told.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {
@@ -143,6 +145,8 @@ pub enum EffectOutcome {
         /// Which check.
         why: String,
     },
+    /// The policy set does not let it happen any more; nothing was sent.
+    Denied(Box<Judged>),
     /// Nobody knows.
     Unknown {
         /// What was seen.
@@ -177,7 +181,10 @@ impl EffectOutcome {
                 value,
                 ..
             } => Some(Some((receipt, result, value))),
-            Self::Declined { .. } | Self::NotSent { .. } | Self::Withdrawn { .. } => Some(None),
+            Self::Declined { .. }
+            | Self::NotSent { .. }
+            | Self::Withdrawn { .. }
+            | Self::Denied(_) => Some(None),
             Self::Retryable { .. }
             | Self::Unknown { .. }
             | Self::Reconciled { .. }

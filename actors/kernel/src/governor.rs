@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 
 use coppice_messages::{
-    Access, Digest, Spent, Value,
-    event::policy::Decision,
+    Access, Digest, Payload, Spent, Value,
+    event::{effect::Intended, policy::Decision},
     ids::{AgentName, EffectKey, RunId, TenantId, TreeId},
 };
 use coppice_topology::plan::PinnedTool;
@@ -30,6 +30,36 @@ pub struct Question<'a> {
     pub arguments: Option<&'a Value>,
     /// Idempotency key.
     pub key: EffectKey,
+}
+
+impl<'a> Question<'a> {
+    /// The question that an intent poses. At the intent and at the moment of use it is made here.
+    #[must_use]
+    pub fn about(subject: &'a Subject, tool: &'a PinnedTool, intended: &'a Intended) -> Self {
+        Self {
+            subject,
+            tool,
+            arguments: match &intended.arguments {
+                Payload::Inline(arguments) => Some(arguments),
+                Payload::Blob { .. } => None,
+            },
+            key: intended.key,
+        }
+    }
+
+    /// The kind and id of what is touched: the resource that the contract names, else the system that the tool belongs to. None when the
+    /// arguments do not say which.
+    #[must_use]
+    pub fn resource(&self) -> Option<(&'a str, String)> {
+        let contract = &self.tool.contract;
+        match &contract.resource {
+            Some(resource) => {
+                let id = self.arguments.and_then(|given| resource.id_in(given));
+                Some((resource.kind.as_str(), id?))
+            }
+            None => Some(("system", contract.namespace.clone())),
+        }
+    }
 }
 
 /// Who wants an effect, and what the run that wants it has.

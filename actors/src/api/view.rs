@@ -276,6 +276,9 @@ pub struct StatusReport {
     pub realm: String,
     /// Why it is degraded; empty when it is not.
     pub degraded: Vec<String>,
+    /// The policy set in force.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policies: Option<PoliciesReport>,
     /// Whether the bus is connected.
     pub connected: bool,
     /// The log's last position.
@@ -295,6 +298,15 @@ pub struct StatusReport {
     pub quarantined: u64,
     /// Fsynced batches since the start.
     pub batches: u64,
+}
+
+/// The policy set in force.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PoliciesReport {
+    /// Where its files are.
+    pub directory: String,
+    /// Its version.
+    pub version: Digest,
 }
 
 /// What became of something that a run was told.

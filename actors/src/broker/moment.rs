@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use coppice_kernel::{command::EffectOutcome, limits::SEND_WITHIN_MS};
+use coppice_kernel::{command::EffectOutcome, governor::Judged, limits::SEND_WITHIN_MS};
 use coppice_messages::{
     Timestamp,
     event::effect::Intended,
@@ -25,6 +25,7 @@ use coppice_store::{
     clock::{self, Mono},
 };
 
+use super::rules::Rules;
 use crate::record::Record;
 
 /// Why nothing was sent.
@@ -32,6 +33,8 @@ use crate::record::Record;
 pub(super) enum Withheld {
     /// A check failed: the run decides again.
     Withdrawn(String),
+    /// The policy set does not let it happen any more.
+    Denied(Box<Judged>),
     /// The time is over, or no connection came about: it may be sent again.
     NotSent(String),
     /// Another run came to the same key before: whether it happened is to be found out.
@@ -42,6 +45,7 @@ impl From<Withheld> for EffectOutcome {
     fn from(withheld: Withheld) -> Self {
         match withheld {
             Withheld::Withdrawn(why) => Self::Withdrawn { why },
+            Withheld::Denied(judged) => Self::Denied(judged),
             Withheld::NotSent(why) => Self::NotSent { why },
             Withheld::Held(why) => Self::Unknown { why },
         }
@@ -56,6 +60,7 @@ pub(super) struct Moment {
     epoch: u64,
     deadline: Timestamp,
     intended: Arc<Intended>,
+    rules: Rules,
     latest: Mono,
     passed: AtomicBool,
     withheld: OnceLock<Withheld>,
@@ -72,6 +77,7 @@ impl Moment {
         (tenant, run, epoch): (&TenantId, &RunId, u64),
         deadline: Timestamp,
         intended: Arc<Intended>,
+        rules: Rules,
     ) -> Self {
         // An intent is never good for longer than this, whatever the wall clock says now.
         let left = intended.send_by.since(clock::now()).0.min(SEND_WITHIN_MS);
@@ -82,6 +88,7 @@ impl Moment {
             epoch,
             deadline,
             intended,
+            rules,
             latest: clock::mono() + Duration::from_millis(left),
             passed: AtomicBool::new(false),
             withheld: OnceLock::new(),
@@ -102,6 +109,7 @@ impl Moment {
         if let Some(why) = self.record.cancelled(&self.tenant, &self.run) {
             return Err(Withheld::Withdrawn(why));
         }
+        self.rules.check(&self.intended)?;
         let now = clock::now();
         if now >= self.deadline {
             let why = format!("the run's deadline, {}, has passed", self.deadline);

@@ -10,7 +10,7 @@ use ractor::SpawnErr;
 
 use crate::{
     broker::BrokerError, callback::SecretsError, endpoint::EndpointError, faults::BookError,
-    token::TokenKeyError,
+    policy::PolicyError,
 };
 
 /// Why a host does not start. Each is a fault of the environment unless [`HostError::is_bad_input`] says that it is one of the options.
@@ -53,9 +53,9 @@ pub enum HostError {
     /// The broker.
     #[error(transparent)]
     Broker(#[from] BrokerError),
-    /// The key that signs the tokens of requests to tools.
+    /// The policy set.
     #[error(transparent)]
-    Token(#[from] TokenKeyError),
+    Policies(#[from] PolicyError),
     /// The book of injected faults.
     #[error(transparent)]
     Faults(#[from] BookError),
@@ -106,7 +106,7 @@ impl HostError {
     #[must_use]
     pub fn is_bad_input(&self) -> bool {
         match self {
-            Self::FaultsNotAllowed { .. } | Self::Realm(_) => true,
+            Self::FaultsNotAllowed { .. } | Self::Realm(_) | Self::Policies(_) => true,
             // The data directory belongs to another process, or to a newer build: nothing that waiting would change.
             Self::Store(error) => matches!(
                 &**error,
@@ -121,7 +121,6 @@ impl HostError {
             | Self::Runtime(_)
             | Self::Log(_)
             | Self::Broker(_)
-            | Self::Token(_)
             | Self::Faults(_)
             | Self::Record(_)
             | Self::Supervisor(_)

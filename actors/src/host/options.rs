@@ -1,15 +1,9 @@
 //! How a host is started. Plain data, so that a parent process can hand it to the host that it starts.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt,
-    net::SocketAddr,
-    path::PathBuf,
-};
+use std::{collections::BTreeMap, fmt, net::SocketAddr, path::PathBuf};
 
 use coppice_messages::{Bytes, Millis};
 use coppice_store::{ServerAddress, limits::DISK_BYTES_RESERVED};
-use coppice_topology::tool::CredentialSource;
 use serde::{Deserialize, Serialize};
 
 use crate::faults::Fault;
@@ -83,9 +77,9 @@ pub struct HostOptions {
     /// Base URLs that tools name in braces: `desk` for `{desk}/tickets`.
     #[serde(default)]
     pub endpoints: BTreeMap<String, String>,
-    /// Where credentials of tools may be taken from: a contract that names another place is refused.
-    #[serde(default)]
-    pub credentials: BTreeSet<CredentialSource>,
+    /// The directory of the policy set; none: what envelopes and contracts allow is allowed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policies: Option<PathBuf>,
     /// Faults on purpose. Refused unless `allow_faults` is set.
     #[serde(default)]
     pub faults: Vec<Fault>,
@@ -127,7 +121,7 @@ impl HostOptions {
             bus: BusChoice::Private,
             http: HttpChoice::Free,
             endpoints: BTreeMap::new(),
-            credentials: BTreeSet::new(),
+            policies: None,
             faults: Vec::new(),
             allow_faults: false,
             feed: true,

@@ -19,8 +19,8 @@ use tokio::{sync::oneshot, task::JoinHandle};
 use super::{HostError, VERSION, callbacks::Callbacks, roots::RootsMessage, start, tell};
 use crate::{
     api::{
-        ApiError, Code, Compared, Finding, Refused, StatusReport, StatusRequest, Verb,
-        VerifyReport, VerifyRequest,
+        ApiError, Code, Compared, Finding, PoliciesReport, Refused, StatusReport, StatusRequest,
+        Verb, VerifyReport, VerifyRequest,
     },
     inspect::{Inspect, Live, differs},
     limits::{FINDINGS_MAX, LIVE_WAIT, MESSAGE_BYTES_MAX},
@@ -229,6 +229,12 @@ impl Api {
                 "storage_low: new trees are refused and new effects wait: {why}"
             ));
         }
+        let policies = self.services.policies.standing();
+        if let Some(why) = policies.as_ref().and_then(|set| set.refused.as_ref()) {
+            degraded.push(format!(
+                "the policies on disk are not in force, those from before them are: {why}"
+            ));
+        }
         if let Some((why, since)) = store.unstored {
             let since = since.as_secs();
             degraded.push(format!(
@@ -254,6 +260,10 @@ impl Api {
             started_at: self.started_at,
             realm: self.services.store.realm().to_string(),
             degraded,
+            policies: policies.map(|set| PoliciesReport {
+                directory: set.directory.display().to_string(),
+                version: set.version,
+            }),
             connected: store.connected,
             pos: store.pos,
             stream: store.stream,

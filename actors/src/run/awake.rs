@@ -421,7 +421,7 @@ fn turn<'a>(services: &Services, blobs: &'a TenantBlobs) -> Turn<'a> {
         Storage::Ok => Room::Enough,
         Storage::Low { .. } => Room::Low,
     };
-    Turn::new(clock::now(), room, blobs)
+    Turn::new(clock::now(), room, blobs).governed_by(services.policies.governor())
 }
 
 fn again(services: &Services, folded: Folded, why: ClaimReason) -> Driver {

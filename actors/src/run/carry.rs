@@ -84,6 +84,7 @@ impl Incarnation {
 
     fn request(&self, intended: Arc<Intended>) -> SendRequest {
         let state = self.driver.state();
+        let governed = self.services.policies.are_set();
         SendRequest {
             plan: state.plan().clone(),
             tenant: self.key.0.clone(),
@@ -93,6 +94,7 @@ impl Incarnation {
             deadline: state
                 .opened()
                 .map_or(intended.send_by, |opened| opened.envelope.deadline()),
+            subject: governed.then(|| state.subject(&intended.node)).flatten(),
             intended,
             trace: Some(self.trace.clone()),
         }

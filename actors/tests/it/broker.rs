@@ -2,7 +2,6 @@
 
 mod flights;
 mod functions;
-mod leaving;
 mod lookups;
 mod outcomes;
 mod probes;
@@ -10,12 +9,12 @@ mod reads;
 mod requests;
 mod withheld;
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::sync::Arc;
 
 use coppice_actors::{
     broker::{BrokerOptions, InProcessTools, SendRequest, ToolBroker},
+    policy::Policies,
     schema::Schemas,
-    secrets::Secrets,
 };
 use coppice_kernel::command::EffectOutcome;
 use coppice_messages::{
@@ -67,10 +66,7 @@ impl Calling {
             endpoints: [("desk".to_owned(), url.to_owned())].into(),
             tools: InProcessTools::new(),
             schemas: Schemas::new(),
-            signer: None,
-            own: BTreeSet::new(),
-            credentials: BTreeSet::new(),
-            secrets: Secrets::default(),
+            policies: Policies::none(),
             begins_at: 0,
         });
         Self {
@@ -119,6 +115,7 @@ impl Calling {
             epoch: 1,
             deadline: clock::now().plus(Millis(60_000)),
             intended: Arc::new(intended),
+            subject: None,
             trace: None,
         }
     }
@@ -161,6 +158,6 @@ async fn outcome_of(reply: Reply) -> EffectOutcome {
     Calling::ticket(&outside.url).send().await
 }
 
-fn status(status: u16, body: &str) -> Reply {
+pub fn status(status: u16, body: &str) -> Reply {
     Reply::Status(status, body.to_owned())
 }

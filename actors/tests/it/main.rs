@@ -20,6 +20,7 @@ mod killed;
 mod looking;
 mod orphans;
 mod outside;
+mod policy;
 mod recorder;
 mod restored;
 mod room;

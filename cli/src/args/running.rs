@@ -9,7 +9,6 @@ use coppice_messages::{
     ids::{ClientKey, RunId, TenantId, TreeId},
 };
 use coppice_scenarios::scenario::CancelAddress;
-use coppice_topology::tool::CredentialSource;
 
 /// Which NATS server.
 #[derive(Debug, Clone, Default, Args)]
@@ -94,14 +93,15 @@ pub struct FaultsArgs {
   coppice up --with-desk
   coppice up --endpoint desk=https://staging.example.org --data /var/lib/coppice
   coppice up --with-desk --disk-reserve 32MiB      on a small disk
+  coppice up --with-desk --policies policies/mine  what may be done, in Cedar: see docs/policies.md
   coppice up --http 10.0.0.5:7717           callbacks from other machines")]
 pub struct UpArgs {
     /// A base URL that tools name in braces; may be given many times
     #[arg(long = "endpoint", value_name = "NAME=URL", value_parser = endpoint)]
     pub endpoints: Vec<(String, String)>,
-    /// Where a tool's credential may be taken from: env:NAME, file:PATH or exec:COMMAND; may be given many times
-    #[arg(long = "credential", value_name = "SOURCE")]
-    pub credentials: Vec<CredentialSource>,
+    /// The directory of the policy set; changes in it are followed
+    #[arg(long, value_name = "DIR")]
+    pub policies: Option<PathBuf>,
     /// Where to listen for callbacks [default: 127.0.0.1:7717, else a free port there]
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub http: Option<SocketAddr>,
@@ -231,6 +231,9 @@ pub struct ResumeArgs {
     /// A base URL that tools name in braces; may be given many times
     #[arg(long = "endpoint", value_name = "NAME=URL", value_parser = endpoint)]
     pub endpoints: Vec<(String, String)>,
+    /// The directory of the policy set [default: that of the run, when the directory is a run's]
+    #[arg(long, value_name = "DIR")]
+    pub policies: Option<PathBuf>,
 }
 
 /// The host process.

@@ -1,8 +1,11 @@
 //! Commands about files: the library's scenarios, schemas, starters, validation, completions. None needs a host.
 
+mod policies;
+
 use std::{fs, io::ErrorKind, path::Path};
 
 use clap::CommandFactory as _;
+use coppice_actors::policy;
 use coppice_scenarios::{
     library::{self, Shelf, Source},
     scenario::{Scenario, ScenarioError},
@@ -71,19 +74,17 @@ fn show(name: &str, json: bool) -> Result<(), Failure> {
     out::text(&text)
 }
 
-fn kind(kind: SchemaKind) -> Kind {
-    match kind {
+/// `coppice schema`
+pub fn schema(args: &SchemaArgs) -> Result<(), Failure> {
+    let kind = match args.kind {
         SchemaKind::Topology => Kind::Topology,
         SchemaKind::Contract => Kind::Contract,
         SchemaKind::Tool => Kind::Tool,
         SchemaKind::Scenario => Kind::Scenario,
         SchemaKind::Model => Kind::Model,
-    }
-}
-
-/// `coppice schema`
-pub fn schema(args: &SchemaArgs) -> Result<(), Failure> {
-    out::text(&kind(args.kind).text())
+        SchemaKind::Policy => return out::text(policy::SCHEMA),
+    };
+    out::text(&kind.text())
 }
 
 /// `coppice new`
@@ -93,34 +94,46 @@ pub fn new(args: &NewArgs, json: bool) -> Result<(), Failure> {
         NewKind::Contract => Starter::Contract,
         NewKind::Tool => Starter::Tool,
         NewKind::Scenario => Starter::Scenario,
+        NewKind::Policy => return policies::new(&args.name, json),
     };
     let text = starter.text(&args.name);
     let text = text.map_err(|error| Failure::Input(Problem::of(&error)))?;
     let path = starter.path(&args.name);
-    let path = Path::new(&path);
+    begin(Path::new(&path), &text)?;
+    if json {
+        return out::json(&json!({ "file": path }));
+    }
+    out::line(path)
+}
+
+/// Writes a file that is not there yet.
+fn begin(path: &Path, text: &str) -> Result<(), Failure> {
     let written = path
         .parent()
         .map_or(Ok(()), fs::create_dir_all)
         .and_then(|()| fs::File::create_new(path))
         .and_then(|mut file| std::io::Write::write_all(&mut file, text.as_bytes()));
     let shown = path.display();
-    match written {
-        Ok(()) if json => out::json(&json!({ "file": path })),
-        Ok(()) => out::line(format!("{shown}")),
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => Err(Failure::Input(
+    written.map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists => Failure::Input(
             Problem::new(format!("{shown} is there already"))
                 .help("choose another name, or remove that file first"),
-        )),
-        Err(error) => Err(Failure::Environment(Problem::new(format!(
-            "{shown} cannot be written: {error}"
-        )))),
-    }
+        ),
+        _ => Failure::Environment(Problem::new(format!("{shown} cannot be written: {error}"))),
+    })
 }
 
 /// `coppice check`
 pub fn check(args: &CheckArgs, json: bool) -> Result<(), Failure> {
     let (mut held, mut faults) = (Vec::new(), Vec::new());
     for path in &args.files {
+        if path.is_dir() {
+            match policies::check(path)? {
+                Ok(()) => held.push(json!({ "file": path, "kind": "policy set" })),
+                Err(Diagnostics(found)) => faults.extend(found),
+            }
+            continue;
+        }
         let source = Source::file(path).map_err(|error| Failure::Input(Problem::of(&error)))?;
         match check_one(&source) {
             Ok(kind) => held.push(json!({ "file": source.file, "kind": kind })),

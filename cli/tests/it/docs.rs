@@ -298,3 +298,8 @@ fn a_line_with_gaps_is_shown_by_each_line_that_fills_them() {
     assert!(!shows("tree … of", "tree x of 3"));
     assert!(!shows("b", "a b"));
 }
+
+#[test]
+fn the_page_about_policies_works_as_written() {
+    follow(include_str!("../../../docs/policies.md"), 2);
+}

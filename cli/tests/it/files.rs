@@ -69,3 +69,32 @@ fn several_wrong_files_are_all_said() {
         "{files:?}"
     );
 }
+
+#[test]
+fn a_policy_set_is_begun_checked_and_what_is_wrong_with_it_is_placed() {
+    let place = Place::new();
+    place.run(&["new", "policy", "mine"]).good();
+    assert_eq!(
+        place.run(&["check", "policies/mine"]).good().trim(),
+        "policies/mine: a good policy set"
+    );
+    assert_eq!(place.run(&["new", "policy", "mine"]).code, 2);
+    assert!(
+        place
+            .run(&["schema", "policy"])
+            .good()
+            .contains("entity Workload")
+    );
+    place.write(
+        "policies/mine/more.cedar",
+        "\npermit (principal, action, resource) when { context.nothing };",
+    );
+    let said = place.run(&["check", "policies/mine"]);
+    assert_eq!(said.code, 2);
+    assert!(
+        said.stderr.contains("policies/mine/more.cedar"),
+        "{}",
+        said.stderr
+    );
+    assert!(said.stderr.contains("nothing"), "{}", said.stderr);
+}

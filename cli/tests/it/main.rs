@@ -13,7 +13,6 @@ mod living;
 mod output;
 mod repeated;
 mod scenarios;
-mod secrets;
 mod shapes;
 mod shared;
 mod shared_bus;

@@ -66,6 +66,25 @@ fn fan_out_join_researches_in_parallel_and_files_one_ticket() {
 }
 
 #[test]
+fn policy_denied_sends_nothing_tells_the_agent_why_and_fails_without_its_policies() {
+    let place = Place::new();
+    held(&place, "policy-denied");
+    assert_eq!(count(&place, "policy.decided"), 1);
+    // The verdict is about the policies: without them the refund is paid, and it does not hold.
+    let shown = place.run(&["scenarios", "show", "policy-denied"]);
+    let without = shown.good().replace("policies: support\n", "");
+    place.write("without.yaml", &without);
+    let report = place.run(&["run", "without.yaml", "--json"]).json(1);
+    assert_eq!(text(&report, "/verdict"), "not_held");
+}
+
+#[test]
+fn policy_allowed_pays_once_behind_the_decision_that_allows_it() {
+    let place = Place::new();
+    held(&place, "policy-allowed");
+}
+
+#[test]
 fn worker_crash_is_survived_by_starting_the_actor_again() {
     let place = Place::new();
     struck(&held(&place, "worker-crash"));

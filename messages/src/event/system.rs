@@ -1,8 +1,11 @@
 //! Facts that belong to no run: they are events of a tenant's system chain.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    digest::Digest,
     ids::{EffectKey, HostId, RunId, TenantId},
     units::Timestamp,
 };
@@ -18,6 +21,8 @@ pub enum Event {
     FaultInjected(FaultInjected),
     /// A callback that belongs to no run was refused.
     CallbackRefused(CallbackRefused),
+    /// Another policy set is in force.
+    PolicyChanged(PolicyChanged),
 }
 
 /// A host process opened its data directory.
@@ -68,6 +73,20 @@ pub struct CallbackRefused {
     /// How many further ones were turned away before it without a record of their own, because too many came at one time.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unrecorded: u64,
+}
+
+/// Another policy set is in force from here on, or none.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PolicyChanged {
+    /// Version before; none when there was no set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<Digest>,
+    /// Version now; none when there is no set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<Digest>,
+    /// Its files with their digests.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub files: BTreeMap<String, Digest>,
 }
 
 #[expect(

@@ -10,9 +10,9 @@ use super::{Document, ScenarioError, TopologyRef};
 use crate::library::{Shelf, Source};
 
 /// Every key of a scenario but `topology`.
-const KEYS: [&str; 11] = [
+const KEYS: [&str; 12] = [
     "scenario", "about", "input", "tenant", "labels", "world", "models", "faults", "people",
-    "expect", "seed",
+    "expect", "seed", "policies",
 ];
 
 /// Finds, reads and checks the release.

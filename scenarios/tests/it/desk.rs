@@ -4,7 +4,6 @@ mod business;
 mod memory;
 mod misbehaviour;
 mod process;
-mod vouched;
 mod webhooks;
 
 use std::{

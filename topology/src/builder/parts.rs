@@ -104,7 +104,6 @@ impl Tool {
             postcondition: None,
             idempotency: Idempotency::default(),
             limits: None,
-            data: None,
         }
     }
 }

@@ -3,7 +3,6 @@
 use coppice_messages::{Bytes, Millis};
 use serde::{Deserialize, Serialize};
 
-use super::Credential;
 use crate::expr::Condition;
 
 /// How a tool is called.
@@ -33,9 +32,6 @@ pub struct Http {
     /// What happens with an unclear outcome.
     #[serde(default)]
     pub on_unknown: OnUnknown,
-    /// What opens the outside's door; sent as a bearer token. Absent: none is needed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub credential: Option<Credential>,
 }
 
 /// One HTTP request.

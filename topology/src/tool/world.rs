@@ -1,6 +1,6 @@
 //! What a contract says about the world around a call: which resource it touches, and what the world must show before it and after it.
 
-use coppice_messages::Millis;
+use coppice_messages::{Millis, Value};
 use serde::{Deserialize, Serialize};
 
 use super::Method;
@@ -41,6 +41,29 @@ pub struct Probe {
     pub url: String,
     /// Holds of the answer's `body`.
     pub expect: Condition,
+}
+
+impl Resource {
+    /// The id that these arguments give it; none when they do not say.
+    #[must_use]
+    pub fn id_in(&self, arguments: &Value) -> Option<String> {
+        let mut id = String::new();
+        let mut rest = self.id.as_str();
+        while let Some((before, behind)) = rest.split_once("{arguments.") {
+            let (name, after) = behind.split_once('}')?;
+            id.push_str(before);
+            match arguments.at(&format!("/{name}"))? {
+                Value::Text(text) => id.push_str(text),
+                Value::Int(number) => id.push_str(&number.to_string()),
+                Value::Null | Value::Bool(_) | Value::Float(_) | Value::List(_) | Value::Map(_) => {
+                    return None;
+                }
+            }
+            rest = after;
+        }
+        id.push_str(rest);
+        Some(id)
+    }
 }
 
 impl super::Tool {

@@ -290,6 +290,10 @@ fn system_fact(event: &system::Event) -> String {
             "a callback for {} is refused ({}): {}",
             refused.tenant, refused.code, refused.why
         ),
+        system::Event::PolicyChanged(changed) => match &changed.to {
+            Some(version) => format!("the policies are those of version {version:?}"),
+            None => "no policies are in force".to_owned(),
+        },
     }
 }
 

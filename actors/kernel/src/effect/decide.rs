@@ -11,7 +11,7 @@ use coppice_messages::{
 };
 use coppice_topology::tool::{OnUnknown, Tool};
 
-use super::Status;
+use super::{Status, govern::withdrawn_by_policy};
 use crate::{
     command::{EffectOutcome, Refusal},
     state::State,
@@ -117,6 +117,7 @@ impl State {
             | EffectOutcome::Retryable { .. }
             | EffectOutcome::NotSent { .. }
             | EffectOutcome::Withdrawn { .. }
+            | EffectOutcome::Denied(_)
             | EffectOutcome::Unknown { .. }
             | EffectOutcome::Reconciled { .. }
             | EffectOutcome::Unresolvable { .. } => {
@@ -168,6 +169,7 @@ impl State {
             EffectOutcome::Withdrawn { why } => {
                 effect::Event::Withdrawn(Withdrawn { key, attempt, why })
             }
+            EffectOutcome::Denied(judged) => return Some(withdrawn_by_policy(intended, *judged)),
             EffectOutcome::Unknown { why } => return Some(self.lost_or_unknown(intended, &why)),
             EffectOutcome::Reconciled { .. } | EffectOutcome::Unresolvable { .. } => return None,
         };
@@ -203,6 +205,7 @@ fn answer_to_doubt(intended: &Intended, outcome: EffectOutcome) -> Option<Event>
         | EffectOutcome::Retryable { .. }
         | EffectOutcome::NotSent { .. }
         | EffectOutcome::Withdrawn { .. }
+        | EffectOutcome::Denied(_)
         | EffectOutcome::Unknown { .. } => return None,
     };
     Some(Event::Effect(event))

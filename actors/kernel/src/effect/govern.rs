@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use coppice_messages::{
-    Event, Payload, Value,
+    Event,
     contract::HumanControl,
     event::{
-        effect::{self, Intended},
+        effect::{self, Intended, Withdrawn},
         policy::{self, Decided, Decision},
         run::Program,
     },
@@ -65,12 +65,7 @@ impl State {
                 intended,
             )))]);
         };
-        let judged = governor.judge(&Question {
-            subject: &subject,
-            tool,
-            arguments: within_event(&intended.arguments),
-            key: intended.key,
-        });
+        let judged = governor.judge(&Question::about(&subject, tool, &intended));
         let decided = Box::new(decided(&intended, judged));
         match &decided.decision {
             Decision::Allow => {
@@ -200,14 +195,17 @@ fn decided(intended: &Intended, judged: Judged) -> Decided {
     }
 }
 
-pub(crate) fn recorded(decided: Box<Decided>) -> Event {
-    Event::Policy(policy::Event::Decided(decided))
+/// What a denial at the moment of use leads to: the intent is withdrawn, naming the policies, and the decision recorded.
+pub(super) fn withdrawn_by_policy(intended: &Intended, judged: Judged) -> Vec<Event> {
+    let decided = Box::new(decided(intended, judged));
+    let withdrawn = effect::Event::Withdrawn(Withdrawn {
+        key: intended.key,
+        attempt: intended.attempt,
+        why: decided.sentence(),
+    });
+    vec![Event::Effect(withdrawn), recorded(decided)]
 }
 
-/// The arguments, unless they lie beside the event.
-fn within_event(arguments: &Payload) -> Option<&Value> {
-    match arguments {
-        Payload::Inline(value) => Some(value),
-        Payload::Blob { .. } => None,
-    }
+pub(crate) fn recorded(decided: Box<Decided>) -> Event {
+    Event::Policy(policy::Event::Decided(decided))
 }

@@ -2,7 +2,11 @@
 
 use std::sync::Arc;
 
-use coppice_kernel::governor::{Governor, Judged, Question, Taint};
+use coppice_kernel::{
+    Command,
+    command::EffectOutcome,
+    governor::{Governor, Judged, Question, Taint},
+};
 use coppice_messages::{
     Digest, Event,
     event::{
@@ -188,6 +192,50 @@ fn a_further_attempt_is_judged_anew_and_a_denial_ends_the_tries() {
         .collect();
     assert_eq!(attempts, [(1, Decision::Allow), (2, Decision::Deny)]);
     assert!(world.fold(&world.root).account().is_conserved());
+}
+
+#[test]
+fn a_denial_at_the_moment_of_use_withdraws_the_intent_naming_the_policies() {
+    let mut world = World::new(plan_of(ONE_TICKET), input(1), 5, Weather::default());
+    world.governor = Some(Arc::new(ByTool(|_| Decision::Allow)));
+    world.prepare();
+    while world.count("effect.intended") == 0 {
+        world.step();
+    }
+    let intended = world.events().find_map(|(_, event)| match event {
+        Event::Effect(effect::Event::Intended(intended)) => Some(intended.clone()),
+        _ => None,
+    });
+    let (root, intended) = (world.root.clone(), intended.expect("it is intended"));
+    let judged = Judged {
+        decision: Decision::Deny,
+        policy: Digest::of(b"a later set"),
+        policies: vec!["no-tickets".to_owned()],
+        reason: "the desk is being moved".to_owned(),
+    };
+    world.tell(
+        &root,
+        Command::Effect {
+            key: intended.key,
+            attempt: 1,
+            outcome: EffectOutcome::Denied(Box::new(judged)),
+        },
+    );
+    let ended = world.run_on();
+    assert_eq!(ended.class.as_deref(), Some("policy_denied"));
+    let withdrawn = world.events().find_map(|(_, event)| match event {
+        Event::Effect(effect::Event::Withdrawn(withdrawn)) => Some(withdrawn.why.clone()),
+        _ => None,
+    });
+    assert_eq!(
+        withdrawn.as_deref(),
+        Some("denied by policy (no-tickets): the desk is being moved")
+    );
+    let last = decisions(&world).pop().expect("it is recorded");
+    assert_eq!(last.policy, Digest::of(b"a later set"));
+    let state = world.fold(&world.root);
+    assert!(state.account().is_conserved());
+    assert!(state.account().calls.is_nothing(), "nothing stays reserved");
 }
 
 #[test]

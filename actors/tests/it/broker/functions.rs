@@ -72,10 +72,7 @@ fn calling(desk: &Arc<Desk>, begins_at: u64) -> Calling {
         endpoints: std::collections::BTreeMap::new(),
         tools: InProcessTools::new().with("desk", Function(desk.clone())),
         schemas: Schemas::new(),
-        signer: None,
-        own: BTreeSet::new(),
-        credentials: BTreeSet::new(),
-        secrets: Secrets::default(),
+        policies: Policies::none(),
         begins_at,
     });
     let arguments = br#"{"title":"Differences","body":[],"request_id":"r-17"}"#;

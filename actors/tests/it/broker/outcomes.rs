@@ -17,6 +17,7 @@ fn word(outcome: &EffectOutcome) -> String {
         EffectOutcome::Retryable { code, .. } => format!("retryable {code}"),
         EffectOutcome::NotSent { .. } => "not sent".to_owned(),
         EffectOutcome::Withdrawn { .. } => "withdrawn".to_owned(),
+        EffectOutcome::Denied(_) => "denied".to_owned(),
         EffectOutcome::Unknown { .. } => "unknown".to_owned(),
         EffectOutcome::Reconciled { .. } => "reconciled".to_owned(),
         EffectOutcome::Unresolvable { .. } => "unresolvable".to_owned(),

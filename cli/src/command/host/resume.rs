@@ -5,7 +5,7 @@ use coppice_actors::{
     host::{HostOptions, HttpChoice},
 };
 use coppice_messages::ids::{RunId, TenantId};
-use coppice_scenarios::runner::Hosted;
+use coppice_scenarios::runner::{Hosted, POLICIES};
 use serde_json::json;
 
 use super::{
@@ -39,6 +39,8 @@ pub async fn resume(args: &ResumeArgs, common: &Common) -> Result<(), Failure> {
     let (endpoints, desk) = endpoints(&program, &data, &args.endpoints, None).await?;
     let mut options = HostOptions::new(&data);
     options.endpoints = endpoints;
+    let of_run = || Some(data.join(POLICIES)).filter(|place| place.is_dir());
+    options.policies = args.policies.clone().or_else(of_run);
     // A tree that goes on may wait for a callback.
     options.http = HttpChoice::Usual;
     let host = Hosted::start(&program, options);

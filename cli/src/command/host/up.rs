@@ -47,7 +47,7 @@ pub async fn up(args: &UpArgs, common: &Common) -> Result<(), Failure> {
     options.bus = bus(&args.bus)?;
     options.http = args.http.map_or(HttpChoice::Usual, HttpChoice::At);
     options.endpoints = endpoints;
-    options.credentials = args.credentials.iter().cloned().collect();
+    options.policies.clone_from(&args.policies);
     if let Some(reserve) = args.disk_reserve {
         options.disk_reserve = reserve;
     }

@@ -55,10 +55,15 @@ fn alive(status: &StatusReport, open: usize, data: &str) -> String {
     } else {
         status.degraded.join("; ")
     };
+    let policies = match &status.policies {
+        Some(set) => format!("{} of {}", set.version, set.directory),
+        None => "none: envelopes and contracts alone decide".to_owned(),
+    };
     format!(
         "host       {} (coppice {}, process {}) since {}\n\
          data       {data}, realm {}\n\
          degraded   {degraded}\n\
+         policies   {policies}\n\
          position   {} in the log, which is message {} of the stream; {} on their way\n\
          runs       {open} open, {} awake, {} asleep\n\
          feed       {} events dropped\n\

@@ -602,5 +602,15 @@ fn system_events() -> Vec<system::Event> {
         injected(None),
         refused(Some("cb-1".into()), 2),
         refused(None, 0),
+        system::Event::PolicyChanged(system::PolicyChanged {
+            from: None,
+            to: Some(Digest::of(b"policy set")),
+            files: [("refunds.cedar".to_owned(), Digest::of(b"refunds"))].into(),
+        }),
+        system::Event::PolicyChanged(system::PolicyChanged {
+            from: Some(Digest::of(b"policy set")),
+            to: None,
+            files: [].into(),
+        }),
     ]
 }
