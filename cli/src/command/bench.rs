@@ -21,7 +21,7 @@ pub mod witness;
 
 use std::{fs, path::Path, path::PathBuf};
 
-use self::{line::Line, release::Work, subject::Place};
+use self::{line::Line, subject::Place, width::Width};
 use crate::{
     args::{BenchAllArgs, BenchCommand, BenchTreesArgs, Common},
     failure::Failure,
@@ -73,7 +73,7 @@ type Say<'a> = &'a mut (dyn FnMut(Line) -> Result<(), Failure> + Send);
 async fn measure(command: &BenchCommand, directory: &Path, say: Say<'_>) -> Result<(), Failure> {
     match command {
         BenchCommand::Loop(args) => hot_path::measure(args, directory, say).await,
-        BenchCommand::W1(args) => trees("w1", &Work::Steps, args, directory, say).await,
+        BenchCommand::W1(args) => trees("w1", &[], args, directory, say).await.map(drop),
         BenchCommand::W2(args) => {
             say(row::measure(args.runs, Place::below(directory, "w2")).await?)
         }
@@ -81,7 +81,10 @@ async fn measure(command: &BenchCommand, directory: &Path, say: Say<'_>) -> Resu
             say(crash::measure(args.runs, Place::below(directory, "w3")).await?)
         }
         BenchCommand::W4(args) => quiet(&args.children, directory, say).await,
-        BenchCommand::W5(args) => trees("w5", &Work::Agent, args, directory, say).await,
+        BenchCommand::W5(args) => {
+            let w1 = trees("w1", &[], args, directory, say).await?;
+            trees("w5", &w1, args, directory, say).await.map(drop)
+        }
         BenchCommand::Rebuild(args) => rebuilt(args.runs, directory, say).await,
         BenchCommand::All(args) => all(args, directory, say).await,
     }
@@ -96,13 +99,13 @@ async fn all(args: &BenchAllArgs, directory: &Path, say: Say<'_>) -> Result<(), 
         concurrency: vec![1, 16, 64],
     };
     step(2, "w1: trees of 16 children with 3 steps each");
-    trees("w1", &Work::Steps, &trees_args, directory, say).await?;
+    let w1 = trees("w1", &[], &trees_args, directory, say).await?;
     step(3, "w2: 50 steps in a row");
     say(row::measure(20, Place::below(directory, "w2")).await?)?;
     step(4, "w3: a host killed with 100 trees in flight");
     say(crash::measure(100, Place::below(directory, "w3")).await?)?;
-    step(5, "w5: as w1, with a model's loop in each child");
-    trees("w5", &Work::Agent, &trees_args, directory, say).await?;
+    step(5, "w5: as w1, with a policy for every step");
+    trees("w5", &w1, &trees_args, directory, say).await?;
     step(6, "rebuild: every event of a log folded");
     rebuilt(REBUILT, directory, say).await?;
     step(7, "w4: 1,000 and 10,000 waiting children cancelled");
@@ -111,15 +114,18 @@ async fn all(args: &BenchAllArgs, directory: &Path, say: Say<'_>) -> Result<(), 
 
 async fn trees(
     workload: &'static str,
-    work: &Work,
+    w1: &[Width],
     args: &BenchTreesArgs,
     directory: &Path,
     say: Say<'_>,
-) -> Result<(), Failure> {
-    let place = Place::below(directory, workload);
+) -> Result<Vec<Width>, Failure> {
+    let mut place = Place::below(directory, workload);
+    if !w1.is_empty() {
+        place = place.governed()?;
+    }
     let amount = (args.runs, args.concurrency.as_slice());
-    width::measure(workload, work, amount, place, say).await?;
-    Ok(())
+    let (_, measured) = width::measure(workload, w1, amount, place, say).await?;
+    Ok(measured)
 }
 
 async fn quiet(children: &[u32], directory: &Path, say: Say<'_>) -> Result<(), Failure> {
@@ -135,6 +141,6 @@ async fn rebuilt(runs: u32, directory: &Path, say: Say<'_>) -> Result<(), Failur
     let place = Place::below(directory, "rebuild");
     let mut unsaid = |_| Ok(());
     let amount = (runs, [64].as_slice());
-    let place = width::measure("rebuild", &Work::Steps, amount, place, &mut unsaid).await?;
+    let (place, _) = width::measure("rebuild", &[], amount, place, &mut unsaid).await?;
     say(rebuild::measure(&place)?)
 }

@@ -93,6 +93,14 @@ fn of_width(line: &Width) -> (String, Vec<Figure>) {
         figure("p50", format!("{:.1} ms", line.p50_ms), p50),
         figure("p99", format!("{:.1} ms", line.p99_ms), ""),
     ];
+    if let Some(over) = &line.over_w1 {
+        let aim = "at most 1.5";
+        figures.push(figure("time over w1", format!("{:.2}", over.time), aim));
+        let cpu = over
+            .cpu
+            .map_or("unknown".to_owned(), |cpu| format!("{cpu:.2}"));
+        figures.push(figure("CPU over w1", cpu, aim));
+    }
     figures.extend(of_usage(&line.used, cpu, memory));
     (workload, figures)
 }

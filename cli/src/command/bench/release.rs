@@ -31,8 +31,6 @@ pub const STEPS_IN_A_ROW: u32 = 50;
 pub enum Work {
     /// Three calls, one after the other.
     Steps,
-    /// An agent's loop: a scripted model that proposes three calls, one after the other.
-    Agent,
     /// They wait for a signal that never comes.
     Wait,
 }
@@ -70,11 +68,6 @@ pub fn tree(name: &str, children: u32, work: &Work) -> Result<Bundle, Failure> {
         Work::Steps => {
             agent.tools = [id(NOTE)?].into();
             agent.nodes = steps(STEPS)?;
-        }
-        Work::Agent => {
-            agent.tools = [id(NOTE)?].into();
-            agent.model = Some("scripted/notes".to_owned());
-            builder = builder.model(notes()?);
         }
         Work::Wait => {
             let signal = WaitForSignal {
@@ -154,11 +147,6 @@ fn envelope(work: &Work) -> Request {
     };
     let (steps, tokens, calls) = match work {
         Work::Steps => (u64::from(STEPS) * ATTEMPTS, 0, u64::from(STEPS) * ATTEMPTS),
-        Work::Agent => (
-            u64::from(STEPS) * 2 * ATTEMPTS,
-            1_000,
-            u64::from(STEPS) * ATTEMPTS,
-        ),
         Work::Wait => (1, 0, 0),
     };
     request.budget.steps = Some(steps);
@@ -196,20 +184,6 @@ fn note() -> Result<Tool, Failure> {
     // Where the look-up says that it did not happen it is done after all.
     tool.idempotency.attempts = Attempts::AtLeastOnce;
     Ok(tool)
-}
-
-/// A model that proposes one note after the other and then answers.
-fn notes() -> Result<coppice_topology::script::Script, Failure> {
-    let mut turns = String::new();
-    for nth in 0..STEPS {
-        turns.push_str(&format!(
-            "  - propose: {{ tool: {NOTE}, arguments: {{ nth: {nth} }} }}\n"
-        ));
-    }
-    let script = format!("model: notes\nturns:\n{turns}  - answer: {{ ok: true }}\n");
-    let loaded = coppice_topology::load::script("notes", script.as_bytes());
-    let loaded = loaded.map_err(|one| Failure::from(coppice_topology::Diagnostics(vec![one])))?;
-    Ok(loaded.value)
 }
 
 /// The key of one run of a workload.

@@ -11,6 +11,7 @@ use coppice_actors::{
     api::{ApiClient, StartRequest, StatusReport},
     endpoint::Endpoint,
     host::HostOptions,
+    policy::{SCHEMA, SCHEMA_FILE},
 };
 use coppice_messages::{
     Value,
@@ -29,6 +30,16 @@ use crate::{
     reach,
 };
 
+/// What lets every step happen, and looks at what policies in life look at.
+const STEPS: &str = r#"
+@id("steps")
+permit (principal, action in Action::"create", resource)
+when { principal.depth == 1 && context.tenant == "default" && context.budget.steps > 0 };
+
+@id("outside")
+forbid (principal, action, resource)
+when { context.taint.contains("outside") };
+"#;
 /// How long a host may take to come up.
 const UP_WITHIN: Duration = Duration::from_secs(60);
 /// How often it is looked whether it is up.
@@ -51,6 +62,8 @@ pub struct Place {
     pub data: PathBuf,
     /// The file of its effects, outside of it.
     pub witness: PathBuf,
+    /// Its policies.
+    pub policies: Option<PathBuf>,
 }
 
 impl Place {
@@ -59,7 +72,20 @@ impl Place {
         Self {
             data: directory.join(name),
             witness: directory.join(format!("{name}.effects")),
+            policies: None,
         }
+    }
+
+    /// The same, with a policy for every step.
+    pub fn governed(mut self) -> Result<Self, Failure> {
+        let directory = self.data.with_extension("policies");
+        let write = |name, text| std::fs::write(directory.join(name), text);
+        std::fs::create_dir_all(&directory)
+            .and_then(|()| write(SCHEMA_FILE, SCHEMA))
+            .and_then(|()| write("steps.cedar", STEPS))
+            .map_err(|e| Failure::environment(&e))?;
+        self.policies = Some(directory);
+        Ok(self)
     }
 }
 
@@ -76,6 +102,7 @@ impl Subject {
     pub async fn start(place: Place) -> Result<Self, Failure> {
         let mut options = HostOptions::new(&place.data);
         options.stop_with_stdin = true;
+        options.policies.clone_from(&place.policies);
         let options = serde_json::to_string(&options).map_err(|e| Failure::environment(&e))?;
         let program = std::env::current_exe().map_err(|e| Failure::environment(&e))?;
         let process = Command::new(program)

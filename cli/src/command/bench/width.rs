@@ -1,4 +1,5 @@
-//! W1: a parent delegates 16 children, each does three durable steps, the parent joins. W5: the same with a model's loop in each child.
+//! W1: a parent delegates 16 children, each does three durable steps, the parent joins. W5: the same on a host with policies, which judge every
+//! step; what that costs is its ratio to W1.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,7 +15,7 @@ use super::{
 use crate::failure::{Failure, Problem};
 
 /// What came of one level of concurrency.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 pub struct Width {
     pub workload: &'static str,
     pub concurrency: u32,
@@ -24,20 +25,42 @@ pub struct Width {
     pub p99_ms: f64,
     #[serde(flatten)]
     pub used: PerRun,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub over_w1: Option<Over>,
+}
+
+/// How many times as much as W1 at the same concurrency.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct Over {
+    /// Time of a run.
+    pub time: f64,
+    /// CPU of a run; unknown when the system does not say.
+    pub cpu: Option<f64>,
+}
+
+impl Over {
+    fn of(runs_per_s: f64, used: &PerRun, w1: &Width) -> Self {
+        let cpu = used.cpu_s_per_run.zip(w1.used.cpu_s_per_run);
+        Self {
+            time: rounded(w1.runs_per_s / runs_per_s, 100.0),
+            cpu: cpu.map(|(now, then)| rounded(now / then, 100.0)),
+        }
+    }
 }
 
 /// Runs that come before those that count.
 const WARMING: u32 = 10;
 
-/// Runs so many trees at each concurrency, on one host.
+/// Runs so many trees at each concurrency, on one host; `w1` is what W1 came to, for the ratio.
 pub async fn measure(
     workload: &'static str,
-    work: &Work,
+    w1: &[Width],
     (runs, levels): (u32, &[u32]),
     place: Place,
     say: &mut (dyn FnMut(Line) -> Result<(), Failure> + Send),
-) -> Result<Place, Failure> {
-    let bundle = Arc::new(release::tree(workload, CHILDREN, work)?);
+) -> Result<(Place, Vec<Width>), Failure> {
+    let bundle = Arc::new(release::tree(workload, CHILDREN, &Work::Steps)?);
+    let mut measured = Vec::new();
     let subject = Arc::new(Subject::start(place).await?);
     let mut begun = 0;
     for nth in 0..WARMING {
@@ -67,18 +90,23 @@ pub async fn measure(
         let whole = from.elapsed();
         begun += runs;
         let used = subject.since(&mark, runs).await?;
-        say(Line::Width(Width {
+        let runs_per_s = rounded(f64::from(runs) / whole.as_secs_f64(), 10.0);
+        let same = w1.iter().find(|w1| w1.concurrency == *concurrency);
+        let width = Width {
             workload,
             concurrency: *concurrency,
             runs,
-            runs_per_s: rounded(f64::from(runs) / whole.as_secs_f64(), 10.0),
+            runs_per_s,
             p50_ms: percentile_ms(&mut took, 50),
             p99_ms: percentile_ms(&mut took, 99),
+            over_w1: same.map(|w1| Over::of(runs_per_s, &used, w1)),
             used,
-        }))?;
+        };
+        say(Line::Width(width.clone()))?;
+        measured.push(width);
     }
     match Arc::into_inner(subject) {
-        Some(subject) => subject.stop().await,
+        Some(subject) => Ok((subject.stop().await?, measured)),
         None => Err(Failure::Environment(Problem::new(
             "a lane of the workload still runs",
         ))),
