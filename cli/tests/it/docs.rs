@@ -225,7 +225,7 @@ fn follow(document: &str, count: usize) {
                 run += 1;
             }
             "text" => check(at, &block.text, &before, staying.last_mut()),
-            "python" | "yaml" | "json" => {
+            "python" | "yaml" | "ts" | "json" => {
                 if let Some(file) = block.file() {
                     place.write(file, &block.text);
                 }
