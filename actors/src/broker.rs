@@ -72,6 +72,19 @@ pub struct BrokerOptions {
 #[error("no HTTP client for tools can be made")]
 pub struct BrokerError(#[from] reqwest::Error);
 
+/// A tool that names a base URL which this host was not told.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the tool {tool} needs {{{place}}}, and this host was not told where that is: start it with --endpoint {place}=URL{}",
+    if .place == "desk" { " or --with-desk" } else { "" }
+)]
+pub struct UnknownEndpoint {
+    /// Which tool.
+    pub tool: ToolName,
+    /// Which name.
+    pub place: String,
+}
+
 /// One effect to be sent, or to be found out.
 #[derive(Clone)]
 pub struct SendRequest {
@@ -114,14 +127,22 @@ struct Inner {
 }
 
 impl ToolBroker {
-    /// The first tool of a plan that names a base URL which this host was not told: which tool, and which name.
-    pub(crate) fn unknown_endpoint(&self, plan: &Plan) -> Option<(ToolName, String)> {
+    /// Whether this host was told every base URL that a tool of a plan names: without it the first call would fail, with work done before.
+    pub(crate) fn reaches(&self, plan: &Plan) -> Result<(), UnknownEndpoint> {
         let known = &self.inner.endpoints;
-        plan.used_tools().into_iter().find_map(|name| {
-            let named = plan.tools.get(name)?.contract.endpoints();
-            let unknown = named.into_iter().find(|place| !known.contains_key(*place));
-            unknown.map(|place| (name.clone(), place.to_owned()))
-        })
+        for name in plan.used_tools() {
+            let Some(tool) = plan.tools.get(name) else {
+                continue;
+            };
+            let mut named = tool.contract.endpoints().into_iter();
+            if let Some(place) = named.find(|place| !known.contains_key(*place)) {
+                return Err(UnknownEndpoint {
+                    tool: name.clone(),
+                    place: place.to_owned(),
+                });
+            }
+        }
+        Ok(())
     }
 
     /// A broker with nothing in flight.

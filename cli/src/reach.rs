@@ -331,7 +331,9 @@ pub fn unusable(error: &DataDirError) -> Failure {
     match error {
         DataDirError::NewerFormat { .. }
         | DataDirError::UnknownFormat { .. }
-        | DataDirError::Unfinished { .. } => Failure::Input(problem),
+        | DataDirError::Unfinished { .. }
+        | DataDirError::Backup { .. }
+        | DataDirError::NotADirectory { .. } => Failure::Input(problem),
         _ => Failure::Environment(problem),
     }
 }

@@ -25,6 +25,9 @@ use crate::limits::FORMAT;
 /// The file that a directory has until all that belongs into it is on the disk.
 const UNFINISHED: &str = "unfinished";
 
+/// The file of a backup that holds its log.
+pub const ARCHIVE_OF_BACKUP: &str = "log.archive";
+
 /// An owned data directory; released when dropped.
 #[derive(Debug)]
 pub struct DataDir {
@@ -75,6 +78,18 @@ pub enum DataDirError {
         "{path} is an unfinished data directory: the restore that made it is still at work, or was killed; restore once more, which removes it"
     )]
     Unfinished {
+        /// Where.
+        path: PathBuf,
+    },
+    /// A backup, which a host would fill beside what is kept.
+    #[error("{path} is a backup and no data directory: make one of it with coppice restore {path} --data NEW", path = .path.display())]
+    Backup {
+        /// Where.
+        path: PathBuf,
+    },
+    /// Something else has its name.
+    #[error("{path} is a file, and a data directory is wanted", path = .path.display())]
+    NotADirectory {
         /// Where.
         path: PathBuf,
     },
@@ -129,6 +144,13 @@ impl DataDir {
     /// # Errors
     /// [`DataDirError`].
     pub fn create_or_take(root: &Path) -> Result<Self, DataDirError> {
+        let path = || root.to_owned();
+        if root.is_file() {
+            return Err(DataDirError::NotADirectory { path: path() });
+        }
+        if root.join(ARCHIVE_OF_BACKUP).exists() && !root.join("format").exists() {
+            return Err(DataDirError::Backup { path: path() });
+        }
         // What it holds is nobody else's to read.
         let made = DirBuilder::new().recursive(true).mode(0o700).create(root);
         made.map_err(io_at(root))?;

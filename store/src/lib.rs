@@ -40,7 +40,7 @@ pub mod wire;
 pub use self::{
     address::{InvalidAddress, ServerAddress},
     bus::{BusError, Credentials},
-    data_dir::{DataDir, DataDirError},
+    data_dir::{ARCHIVE_OF_BACKUP, DataDir, DataDirError},
     fatal::Fatal,
     faults::{FaultHooks, NoFaults},
     gone::Gone,

@@ -224,11 +224,12 @@ impl Recorder {
         let mut batch = Batch::new(&self.tables, heads, assembly, refill, progress);
         let mut last = first;
         let mut other = None;
-        batch.take(&last)?;
+        let publisher = self.audience.publisher.clone();
+        take_in(&mut batch, &last, &publisher)?;
         while batch.commits() < BATCH_COMMITS_MAX && batch.bytes() < BATCH_BYTES_MAX {
             match fed.try_recv() {
                 Ok(Fed::Message(next)) => {
-                    batch.take(&next)?;
+                    take_in(&mut batch, &next, &publisher)?;
                     last = next;
                 }
                 Ok(fed) => {
@@ -276,6 +277,17 @@ impl Recorder {
         }
         Ok(other)
     }
+}
+
+/// Takes one message in. What a stream that lost much gets back takes longer to read than a silence may last: each part of it that came is a sign
+/// of life, or all of it would be sent again and again, and there would be ever more to read.
+fn take_in(batch: &mut Batch<'_>, message: &Arrival, publisher: &Publisher) -> Result<(), Halt> {
+    let before = publisher.refilling();
+    batch.take(message)?;
+    if publisher.refilling() < before {
+        publisher.hear();
+    }
+    Ok(())
 }
 
 /// A commit that was admitted.

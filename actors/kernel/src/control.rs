@@ -1,9 +1,15 @@
 //! Branches and loops: control over typed state, each with a limit.
 
 use coppice_messages::{Event, event::node::Outcome, ids::NodeName};
-use coppice_topology::node::{Branch, Loop};
+use coppice_topology::{
+    node::{Branch, Loop},
+    plan::Progress,
+};
 
-use crate::state::{State, Turn};
+use crate::{
+    limits::NODES_ENDED_AT_ONCE,
+    state::{State, Turn},
+};
 
 impl State {
     /// Takes the first case that holds; what stands directly behind and is not taken is skipped.
@@ -22,11 +28,20 @@ impl State {
         let Some(graph) = self.graph() else {
             return Vec::new();
         };
-        let left = graph.behind(node).filter(|behind| !taken.contains(behind));
-        let skipped = left.map(|behind| self.node_ended(behind, Outcome::Skipped, None));
-        std::iter::once(self.done(node, None))
-            .chain(skipped)
-            .collect()
+        let waiting = |behind: &&NodeName| self.nodes.progress(behind) == Progress::Waiting;
+        let left = graph
+            .behind(node)
+            .filter(|behind| !taken.contains(behind))
+            .filter(waiting);
+        let skip = |behind: &NodeName| self.node_ended(behind, Outcome::Skipped, None);
+        let mut skipped: Vec<Event> = left.take(NODES_ENDED_AT_ONCE + 1).map(skip).collect();
+        // Of more than fit a commit the rest follows while the branch is still at work; it is decided alike, since what it looks at is done.
+        if skipped.len() <= NODES_ENDED_AT_ONCE {
+            skipped.insert(0, self.done(node, None));
+        } else {
+            skipped.truncate(NODES_ENDED_AT_ONCE);
+        }
+        skipped
     }
 
     /// Done once its condition holds; else one more round, within its limit.

@@ -15,9 +15,9 @@ use coppice_messages::{
         budget,
         effect::{Intended, ResultCheck},
     },
-    ids::{EffectKey, NodeName},
+    ids::EffectKey,
 };
-use coppice_topology::{node::Kind, tool::Attempts};
+use coppice_topology::tool::Attempts;
 use serde::Serialize;
 
 pub(crate) use self::{govern::recorded, intend::NotIntended, proof::Proof};
@@ -203,13 +203,17 @@ impl State {
         allowed && effect.failures < self.plan.contract.recovery.attempts
     }
 
-    /// Whether a node still waits for it: the one that intended it, or another that calls the same tool and may mean the same operation.
+    /// Whether the node that intended it still waits for it. Another that means the same operation intends it anew.
     fn is_wanted(&self, effect: &Effect) -> bool {
-        let intended = &effect.intended;
-        let calls_it = |node: &NodeName| matches!(self.kind(node), Some(Kind::Call(call)) if call.tool == intended.tool);
         self.nodes
             .at_work()
-            .any(|node| *node == intended.node || calls_it(node))
+            .any(|node| *node == effect.intended.node)
+    }
+
+    /// Whether it was to be tried again and the node that intended it does not wait for it any more.
+    pub(super) fn is_left(&self, effect: &Effect) -> bool {
+        let put_off = matches!(effect.status, Status::Again { .. });
+        put_off && self.may_try_again(effect) && !self.is_wanted(effect)
     }
 
     /// When the next try is due. What will not be tried again is not due, however long ago its time was.

@@ -16,7 +16,10 @@ use coppice_topology::{
     plan::Progress,
 };
 
-use crate::state::{State, Turn};
+use crate::{
+    limits::NODES_ENDED_AT_ONCE,
+    state::{State, Turn},
+};
 
 /// Of a node whose branch failed before its turn came.
 const UNREACHABLE: &str = "unreachable";
@@ -28,10 +31,10 @@ impl State {
     pub(crate) fn advance_join(&self, node: &NodeName, join: &Join, turn: &Turn<'_>) -> Vec<Event> {
         let late = self.is_overdue(join, turn.now);
         let progress = |of: &NodeName| self.nodes.progress(of);
-        let Some((graph, met)) = self
+        let verdict = self
             .graph()
-            .and_then(|graph| Some((graph, graph.join_verdict(join, late, progress)?)))
-        else {
+            .and_then(|graph| graph.join_verdict(join, late, progress));
+        let Some(met) = verdict else {
             return Vec::new();
         };
         let outcomes: Vec<_> = join.of.iter().map(|of| self.outcome(of, late)).collect();
@@ -46,14 +49,7 @@ impl State {
             rule: join.rule(),
             met,
         }));
-        let stopped = match join.then {
-            Then::Cancel => self.stop_branches(graph, join),
-            Then::LetFinish => Vec::new(),
-        };
-        std::iter::once(decided)
-            .chain(stopped)
-            .chain(std::iter::once(end))
-            .collect()
+        vec![decided, end]
     }
 
     fn outcome(&self, of: &NodeName, late: bool) -> SlotOutcome {
@@ -94,21 +90,32 @@ impl State {
         )
     }
 
-    /// Ends what is left of the branches that the join was decided without.
-    fn stop_branches(&self, graph: &Graph, join: &Join) -> Vec<Event> {
-        let open = |of: &&NodeName| {
-            matches!(
-                self.nodes.progress(of),
-                Progress::Waiting | Progress::Started
-            )
+    /// Ends what is left of the branches that a join was decided without, so many nodes at once as fit a commit.
+    pub(crate) fn advance_decided_joins(&self, _: &Turn<'_>) -> Vec<Event> {
+        let Some(graph) = self.graph().filter(|_| self.lifecycle.closing.is_none()) else {
+            return Vec::new();
         };
-        let left = join.of.iter().filter(open).flat_map(|of| graph.branch(of));
-        left.flat_map(|node| match self.nodes.progress(node) {
-            Progress::Waiting => vec![self.node_ended(node, Outcome::Skipped, None)],
-            Progress::Started => self.stop(node),
-            Progress::Done | Progress::Failed | Progress::Skipped => Vec::new(),
-        })
-        .collect()
+        let decided = graph
+            .joins()
+            .filter(|(name, join)| join.then == Then::Cancel && self.nodes.joined(name).is_some());
+        let branches = decided.flat_map(|(_, join)| join.of.iter().flat_map(|of| graph.branch(of)));
+        let left = branches.filter(|node| self.is_unfinished(node));
+        left.take(NODES_ENDED_AT_ONCE)
+            .flat_map(|node| match self.nodes.progress(node) {
+                Progress::Started => self.stop(node),
+                Progress::Waiting | Progress::Done | Progress::Failed | Progress::Skipped => {
+                    vec![self.node_ended(node, Outcome::Skipped, None)]
+                }
+            })
+            .collect()
+    }
+
+    /// Whether a node has neither ended nor been left out; one that goes round once more has ended its visit.
+    fn is_unfinished(&self, node: &NodeName) -> bool {
+        matches!(
+            self.nodes.progress(node),
+            Progress::Waiting | Progress::Started
+        )
     }
 
     /// A write that has left is heard to its end; what only reads is not waited for.
@@ -138,12 +145,18 @@ impl State {
                 return self.node_ended(node, Outcome::Skipped, None);
             }
             let why = match self.nodes.failure(before) {
+                // Where the branch failed, and not every node since.
+                Some((UNREACHABLE, first)) => first.to_owned(),
                 Some((class, message)) => format!("{before} failed before it: {message} ({class})"),
                 None => format!("{before} failed before it"),
             };
             self.failed(node, UNREACHABLE, why)
         };
-        unreachable.into_iter().map(end).collect()
+        unreachable
+            .into_iter()
+            .take(NODES_ENDED_AT_ONCE)
+            .map(end)
+            .collect()
     }
 
     /// Whether the time of this join is over, counted from the start of the first node of its branches.

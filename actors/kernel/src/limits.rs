@@ -10,6 +10,8 @@ pub const CHILDREN_MAX: u32 = 10_000;
 pub const CLOSINGS_MAX: u32 = 3;
 /// Events after which a commit takes no further command.
 pub const TURN_EVENTS: usize = 128;
+/// Nodes that one step starts, ends or leaves out: with what was under way at them they fit a commit beside [`TURN_EVENTS`].
+pub const NODES_ENDED_AT_ONCE: usize = 48;
 /// Encoded bytes after which a commit takes no further command: the longest single step is a slice of children.
 pub const TURN_BYTES: usize = 128 * 1024;
 /// Inputs that wait for the commit under way.

@@ -18,6 +18,7 @@ use serde::Serialize;
 
 use crate::{
     duty::Duty,
+    limits::NODES_ENDED_AT_ONCE,
     state::{Meta, State, Turn},
 };
 
@@ -227,12 +228,13 @@ impl State {
         if !self.is_open() {
             return Vec::new();
         }
-        let steps: [fn(&Self, &Turn<'_>) -> Vec<Event>; 8] = [
+        let steps: [fn(&Self, &Turn<'_>) -> Vec<Event>; 9] = [
             Self::advance_supervision,
             Self::advance_cancelled_children,
             Self::advance_cancel,
             Self::advance_end,
             Self::advance_deadline,
+            Self::advance_decided_joins,
             Self::advance_again,
             Self::advance_at_work,
             Self::advance_ready,
@@ -262,6 +264,7 @@ impl State {
         let at_work: Vec<_> = self
             .nodes
             .at_work()
+            .take(NODES_ENDED_AT_ONCE)
             .map(|node| self.failed(node, class, message))
             .collect();
         if !at_work.is_empty() {
@@ -290,6 +293,7 @@ impl State {
         if !skipped.is_empty() {
             return skipped
                 .into_iter()
+                .take(NODES_ENDED_AT_ONCE)
                 .map(|node| self.node_ended(node, Outcome::Skipped, None))
                 .collect();
         }
@@ -303,7 +307,11 @@ impl State {
             let why = "no node is at work and none can start: no end of the topology is reached";
             return self.fail_all("no_progress", why);
         }
-        ready.into_iter().map(|node| self.started(node)).collect()
+        ready
+            .into_iter()
+            .take(NODES_ENDED_AT_ONCE)
+            .map(|node| self.started(node))
+            .collect()
     }
 
     fn advance_at_work(&self, turn: &Turn<'_>) -> Vec<Event> {

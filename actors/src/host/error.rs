@@ -114,6 +114,8 @@ impl HostError {
                     DataDirError::NewerFormat { .. }
                         | DataDirError::UnknownFormat { .. }
                         | DataDirError::Unfinished { .. }
+                        | DataDirError::Backup { .. }
+                        | DataDirError::NotADirectory { .. }
                 ))
             ),
             Self::Id(_)

@@ -161,19 +161,11 @@ fn admit(services: &Services) -> Result<(), ApiError> {
 
 /// Whether every base URL that a tool names is known: without it the first call would fail, with work done before.
 fn reachable(services: &Services, plan: &Plan) -> Result<(), ApiError> {
-    let Some((tool, place)) = services.broker.unknown_endpoint(plan) else {
-        return Ok(());
-    };
-    let message = format!(
-        "the tool {tool} of {} needs {{{place}}}, and this host was not told where that is: start it with --endpoint {place}=URL{}",
-        plan.name,
-        if place == "desk" {
-            " or --with-desk"
-        } else {
-            ""
-        }
-    );
-    Err(ApiError::new(Code::UnknownEndpoint, message))
+    let reached = services.broker.reaches(plan);
+    reached.map_err(|unknown| {
+        let message = format!("{}: {unknown}", plan.name);
+        ApiError::new(Code::UnknownEndpoint, message)
+    })
 }
 
 /// The release of a request, which this host can carry out.

@@ -443,6 +443,7 @@ async fn fold_chain(services: &Arc<Services>, key: &Key) -> Result<Option<Folded
         let folded = fold(services.store.log(), &services.releases, &key.0, &key.1)?;
         if let Some(folded) = &folded {
             services.broker.check(folded.state.plan())?;
+            services.broker.reaches(folded.state.plan())?;
         }
         Ok::<_, FoldChainError>(folded)
     };

@@ -13,7 +13,7 @@ use coppice_store::{LogReader, ReadError, log::Recorded};
 use coppice_topology::Plan;
 
 use crate::{
-    broker::MissingFunction,
+    broker::{MissingFunction, UnknownEndpoint},
     release::{ReleaseError, Releases},
 };
 
@@ -66,6 +66,9 @@ pub enum FoldChainError {
     /// Its release needs a function that this host does not have; one that has it goes on.
     #[error(transparent)]
     Function(#[from] MissingFunction),
+    /// A tool of it names a base URL that this host was not told; one that was goes on.
+    #[error(transparent)]
+    Endpoint(#[from] UnknownEndpoint),
     /// An event that this build does not know, or that breaks a law.
     #[error(transparent)]
     Fold(#[from] FoldError),
@@ -78,7 +81,7 @@ impl FoldChainError {
             Self::Altered { .. } | Self::Broken { .. } | Self::NotOpened => true,
             Self::Decode { source, .. } => !matches!(source, DecodeError::NewerFormat { .. }),
             Self::Fold(error) => !matches!(error, FoldError::UnknownEvent { .. }),
-            Self::Read(_) | Self::Release(_) | Self::Function(_) => false,
+            Self::Read(_) | Self::Release(_) | Self::Function(_) | Self::Endpoint(_) => false,
         }
     }
 }

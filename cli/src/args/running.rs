@@ -31,7 +31,7 @@ pub struct BusArgs {
   coppice run mine.yaml --json
   coppice run fan-out-join --fault 'root/research[1]@effect.landed:before=kill_host'
   coppice run crash-after-write --repeat 20
-  coppice run fan-out-join --cancel 'root@child.delegated'
+  coppice run fan-out-join --cancel 'root@child.delegated'    what a cancel leaves; not held, since the scenario expects none
   coppice run mine.yaml --dup-callback 3    when its desk calls back
 
 A fault is WHERE@EVENT[(TOOL)][#n][:before|:after|:synced|:acked]=ACTION, with the actions kill_host, kill_actor, panic and

@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// The archive in the directory of a backup.
-const ARCHIVE: &str = "log.archive";
+const ARCHIVE: &str = coppice_store::ARCHIVE_OF_BACKUP;
 
 /// What follows on the name of a backup that is being made, before the number of the process that makes it.
 const PART: &str = ".part-";

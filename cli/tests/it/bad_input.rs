@@ -238,6 +238,27 @@ fn ten_megabytes_from_a_tool_are_kept_out_and_nothing_is_filed_about_them() {
 }
 
 #[test]
+fn a_host_is_not_started_in_a_backup_nor_in_a_file() {
+    let place = Place::new();
+    place
+        .run(&["run", "widening-refused", "--data", "d"])
+        .good();
+    place.run(&["backup", "kept", "--data", "d"]).good();
+    place.write("afile", "x");
+    for command in [&["up"][..], &["run", "fan-out-join"][..]] {
+        let with = |data| [command, &["--data", data]].concat();
+        refused(
+            &place,
+            &with("kept"),
+            2,
+            &["is a backup", "coppice restore kept --data NEW"],
+        );
+        refused(&place, &with("afile"), 2, &["afile is a file"]);
+    }
+    place.run(&["restore", "kept", "--data", "again"]).good();
+}
+
+#[test]
 fn a_data_directory_of_a_newer_format_is_left_as_it_is() {
     let place = Place::new();
     place

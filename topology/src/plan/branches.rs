@@ -3,7 +3,7 @@
 //! A branch is named by its last node, which the join lists in `of`. To it belongs every node from which all ways on lead through that last
 //! one: what stands before a fork belongs to no branch, and its failure ends the run.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use coppice_messages::ids::NodeName;
 
@@ -44,15 +44,17 @@ impl Graph {
     /// The nodes of one branch, its last one included.
     #[must_use]
     pub fn branch<'a>(&'a self, last: &'a NodeName) -> BTreeSet<&'a NodeName> {
-        let belongs = |name: &&NodeName| *name == last || self.leads_only_to(name, last);
+        let after = self.waiting_for();
+        let belongs = |name: &&NodeName| *name == last || leads_only_to(&after, name, last);
         self.nodes.keys().filter(belongs).collect()
     }
 
     /// Whether a failure of this node is taken by a join of its own instead of ending the run.
     #[must_use]
     pub fn failure_is_gathered(&self, failed: &NodeName) -> bool {
+        let after = self.waiting_for();
         let mut gathered = self.joins().flat_map(|(_, join)| &join.of);
-        gathered.any(|last| last == failed || self.leads_only_to(failed, last))
+        gathered.any(|last| last == failed || leads_only_to(&after, failed, last))
     }
 
     /// The joins of their own.
@@ -76,30 +78,35 @@ impl Graph {
             .collect()
     }
 
-    /// Every way on from `node` leads through `last`.
-    fn leads_only_to(&self, node: &NodeName, last: &NodeName) -> bool {
-        let mut open = vec![node];
-        let mut seen = BTreeSet::new();
-        let mut arrived = false;
-        while let Some(name) = open.pop() {
-            let mut ends_here = true;
-            for next in self.next(name) {
-                ends_here = false;
-                arrived |= next == last;
-                if next != last && seen.insert(next) {
-                    open.push(next);
-                }
-            }
-            if ends_here {
-                return false;
+    /// The nodes that wait for each.
+    fn waiting_for(&self) -> Next<'_> {
+        let mut after = Next::new();
+        for (name, node) in &self.nodes {
+            for before in node.before() {
+                after.entry(before).or_default().push(name);
             }
         }
-        arrived
+        after
     }
+}
 
-    /// The nodes that wait for this one.
-    fn next<'a>(&'a self, before: &'a NodeName) -> impl Iterator<Item = &'a NodeName> {
-        let waits = move |(_, node): &(&NodeName, &Node)| node.before().any(|name| name == before);
-        self.nodes.iter().filter(waits).map(|(name, _)| name)
+type Next<'a> = BTreeMap<&'a NodeName, Vec<&'a NodeName>>;
+
+/// Whether every way on from `node` leads through `last`.
+fn leads_only_to(after: &Next<'_>, node: &NodeName, last: &NodeName) -> bool {
+    let mut open = vec![node];
+    let mut seen = BTreeSet::new();
+    let mut arrived = false;
+    while let Some(name) = open.pop() {
+        let Some(next) = after.get(name) else {
+            return false;
+        };
+        for next in next {
+            arrived |= *next == last;
+            if *next != last && seen.insert(*next) {
+                open.push(next);
+            }
+        }
     }
+    arrived
 }

@@ -65,6 +65,9 @@ pub struct Run {
     pub doing: String,
     /// Why it is not done and who can unblock it, while it waits.
     pub waiting: Option<Waiting>,
+    /// Signals and callbacks that it waits for at the same time in other branches.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub also: Vec<Waiting>,
     /// What it asked for and was refused, newest last.
     pub refused: Vec<Refused>,
     /// The last thing that happened.

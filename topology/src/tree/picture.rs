@@ -160,6 +160,7 @@ impl<'a> Drawing<'a> {
             state: standing.state,
             doing: standing.doing,
             waiting: standing.waiting,
+            also: Vec::new(),
             refused: folded.refused.clone(),
             last: folded.last.clone(),
             epoch: folded.epoch,

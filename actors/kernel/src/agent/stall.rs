@@ -1,8 +1,8 @@
 //! Whether a loop gets anywhere: an action that was done before, with the outcome that it had before, is no progress; nor are words alone.
 //!
 //! The outcome belongs to it, so nine different look-ups with equal empty answers are nine steps, and a poll whose answer changes goes on. A
-//! refusal or failure is held against an earlier one by its class: another text each time is not another outcome. That the window is the whole
-//! loop and not the call before catches the model that alternates two calls.
+//! refusal or failure of a tool is held against an earlier one by its class: another text or other arguments each time are no other outcome. That
+//! the window is the whole loop and not the call before catches the model that alternates two calls.
 
 use coppice_messages::{
     Event, Payload, Value,
@@ -45,11 +45,20 @@ impl State {
     fn brings_nothing(&self, before: &[Turned], turned: &Turned) -> bool {
         match &turned.proposal {
             Some(Proposal::Say(_)) => true,
-            Some(Proposal::Call { .. } | Proposal::Delegate { .. }) => before
-                .iter()
-                .any(|earlier| self.same_action(earlier, turned) && same_outcome(earlier, turned)),
+            Some(Proposal::Call { .. } | Proposal::Delegate { .. }) => {
+                before.iter().any(|earlier| self.same_step(earlier, turned))
+            }
             // A call of the model that failed, and an answer, are counted and ended elsewhere.
             Some(Proposal::Answer(_)) | None => false,
+        }
+    }
+
+    /// The same action with an equal result; or the same tool, or a delegation, with a failure of the same class, whatever its arguments were.
+    fn same_step(&self, one: &Turned, other: &Turned) -> bool {
+        match (class_of(one), class_of(other)) {
+            (Some(class), Some(again)) => class == again && same_kind(one, other),
+            (None, None) => one.result == other.result && self.same_action(one, other),
+            (Some(_), None) | (None, Some(_)) => false,
         }
     }
 
@@ -78,10 +87,14 @@ impl State {
     }
 }
 
-/// Equal results, or failures of one class.
-fn same_outcome(one: &Turned, other: &Turned) -> bool {
-    one.result == other.result
-        || matches!((class_of(one), class_of(other)), (Some(one), Some(other)) if one == other)
+fn same_kind(one: &Turned, other: &Turned) -> bool {
+    match (&one.proposal, &other.proposal) {
+        (Some(Proposal::Call { tool: one, .. }), Some(Proposal::Call { tool: other, .. })) => {
+            one == other
+        }
+        (Some(Proposal::Delegate { .. }), Some(Proposal::Delegate { .. })) => true,
+        (_, _) => false,
+    }
 }
 
 fn class_of(turned: &Turned) -> Option<&Value> {

@@ -127,7 +127,10 @@ impl State {
         let lineage = self.opened().map_or(&self.run, |opened| &opened.lineage);
         let key = EffectKey::derive(&self.tenant, tool, lineage, &operation);
         let action = self.action_digest(pinned, &arguments, key);
-        if let Some(had) = self.effects.get(&key) {
+        let had = self.effects.get(&key);
+        // What was put off and then left by the node that wanted it is intended anew by the next that means the same operation.
+        let left = had.filter(|had| self.is_left(had));
+        if let Some(had) = had.filter(|_| left.is_none()) {
             if had.intended.action != action {
                 return Err(NotIntended::Conflict(Conflicted {
                     key,
@@ -157,7 +160,7 @@ impl State {
             operation: pinned.contract.operation,
             arguments,
             action,
-            attempt: 1,
+            attempt: left.map_or(1, |left| left.intended.attempt + 1),
             send_by: Self::send_by(turn.now),
             reserved,
             policy: None,

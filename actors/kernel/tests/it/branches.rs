@@ -3,6 +3,7 @@
 use coppice_messages::{
     Event,
     event::{
+        effect,
         join::{self, Decided, SlotOutcome},
         node,
         run::{Ended, Reason},
@@ -44,6 +45,10 @@ fn ended(world: &World, is: fn(&node::Outcome) -> bool) -> Vec<String> {
 
 fn skipped(outcome: &node::Outcome) -> bool {
     *outcome == node::Outcome::Skipped
+}
+
+fn cancelled(outcome: &node::Outcome) -> bool {
+    matches!(outcome, node::Outcome::Failed { class, .. } if class == "cancelled")
 }
 
 /// Branches a, b1 to b3, c, and what gathers them.
@@ -121,7 +126,7 @@ fn every_slot_of_a_failed_branch_has_its_outcome_and_the_failure_says_where_it_b
     assert_eq!(failed.last().map(String::as_str), Some("last"));
     let message = &seen.end.message;
     assert!(
-        message.contains("first b3: b2 failed before it: b1 failed before it"),
+        message.contains("first b3: b1 failed before it"),
         "{message}"
     );
     assert!(message.contains("(result_invalid)"), "{message}");
@@ -185,6 +190,75 @@ fn what_is_left_of_the_branches_is_stopped_when_the_join_is_decided_without_them
                 .start_of_time()
                 .plus(coppice_messages::Millis(300_000))
     );
+}
+
+#[test]
+fn what_a_stopped_branch_had_put_off_is_not_sent_for_it_and_the_next_that_means_it_sends_it_once() {
+    let ticket = "call: { tool: create_ticket, arguments: { title: t, body: {}, request_id: r } }";
+    let nodes = format!(
+        "
+  a: {{ wait: {{ timer: 100ms }} }}
+  b: {{ {ticket} }}
+  gathered: {{ join: {{ of: [a, b], wait: any, then: cancel }} }}
+  last: {{ after: [gathered], {ticket} }}
+"
+    );
+    let always = Weather {
+        retryable: 1,
+        ..Weather::default()
+    };
+    let mut world = control::world(&nodes, 1, always);
+    world.prepare();
+    while decisions(&world, "gathered").is_empty() {
+        world.step();
+    }
+    world.weather = Weather::default();
+    assert_eq!(world.run_on().reason, Reason::Succeeded);
+    assert_eq!(ended(&world, cancelled), ["b"]);
+    let intended = world.events().filter_map(|(_, event)| match event {
+        Event::Effect(effect::Event::Intended(intended)) => Some(intended.node.to_string()),
+        _ => None,
+    });
+    assert_eq!(intended.collect::<Vec<_>>(), ["b", "last"]);
+    assert_eq!(world.desk.values().sum::<u32>(), 1);
+}
+
+#[test]
+fn hundreds_of_nodes_that_end_at_once_do_so_over_several_commits() {
+    let chain = |first: &str, count: usize| -> String {
+        let node = |at: usize| {
+            let (before, body) = if at == 0 {
+                (String::new(), first)
+            } else {
+                (format!("after: [n{}], ", at - 1), OK)
+            };
+            format!("  n{at}: {{ {before}{body} }}\n")
+        };
+        (0..count).map(node).collect()
+    };
+    let join = |then: &str| {
+        format!(
+            "  quick: {{ {OK} }}\n  last: {{ join: {{ of: [quick, n269], wait: any, on_failure: collect, then: {then} }} }}\n"
+        )
+    };
+    for (first, then) in [(NEVER, "cancel"), (FAILS, "let_finish")] {
+        let mut world = control::world(&(chain(first, 270) + &join(then)), 1, Weather::default());
+        assert_eq!(world.run().reason, Reason::Succeeded, "{then}");
+        let of_chain = ended(&world, |outcome| *outcome != node::Outcome::Done);
+        assert!(of_chain.len() <= 270, "{then}");
+    }
+    let waits: String = (0..270)
+        .map(|at| format!("  w{at}: {{ {NEVER} }}\n"))
+        .collect();
+    let names: Vec<_> = (0..270).map(|at| format!("w{at}")).collect();
+    let many = format!(
+        "{waits}  quick: {{ {OK} }}\n  last: {{ join: {{ of: [quick, {}], wait: any, then: cancel }} }}\n",
+        names.join(", ")
+    );
+    let mut world = control::world(&many, 1, Weather::default());
+    assert_eq!(world.run().reason, Reason::Succeeded);
+    let left = ended(&world, cancelled).len() + ended(&world, skipped).len();
+    assert_eq!(left, 270);
 }
 
 #[test]
@@ -262,7 +336,7 @@ fn the_value_of_a_join_has_results_and_outcomes_in_the_order_of_its_list() {
     let mut world = control::world(&nodes, 1, Weather::default());
     assert_eq!(world.run().reason, Reason::Succeeded);
     let filed = world.events().find_map(|(_, event)| match event {
-        Event::Effect(coppice_messages::event::effect::Event::Intended(intended))
+        Event::Effect(effect::Event::Intended(intended))
             if intended.tool.as_str() == "create_ticket" =>
         {
             Some(intended.arguments.clone())

@@ -89,6 +89,15 @@ fn a_call_that_is_refused_with_another_text_each_time_is_stopped_by_its_class() 
 }
 
 #[test]
+fn a_success_that_was_had_before_hides_no_row_of_refusals() {
+    let mixed: Model = |_, _, made, _| match made % 2 {
+        0 => calls("pay_refund", Value::from(made.to_string().as_str())),
+        _ => search("same"),
+    };
+    check("a denied call and an old search in turn", mixed, STALLED, 6);
+}
+
+#[test]
 fn nine_different_calls_with_equal_empty_answers_are_not_stopped() {
     let looks: Model = |_, _, made, _| match made {
         0..9 => search(&format!("query {made}")),

@@ -103,7 +103,7 @@ fn hint(data: &Path, common: &Common, process: u32, has_desk: bool) -> String {
     };
     // Without a desk the library's topologies would be refused here.
     let submit = if has_desk {
-        "submit incident-comparison --input '{\"request_id\": \"r-1\", \"incidents\": [\"incident_104\"]}' --wait"
+        "submit incident-comparison --input '{\"request_id\": \"hello-1\", \"incidents\": [\"incident_104\"]}' --wait"
     } else {
         "submit TOPOLOGY --input JSON --wait"
     };

@@ -40,13 +40,15 @@ pub(super) async fn waiting(
     for tree in trees {
         let frame = reach.tree(tenant, &TreeRequest::now(tree.clone())).await?;
         for run in frame.runs {
-            if let Some(waiting) = run.waiting.filter(|waiting| waiting.what == what)
-                && meant.contains(&run.run)
-            {
+            if !meant.contains(&run.run) {
+                continue;
+            }
+            let waits = run.waiting.into_iter().chain(run.also);
+            for waiting in waits.filter(|waiting| waiting.what == what) {
                 found.push(Waits {
                     tree: tree.clone(),
-                    run: run.run,
-                    path: run.path,
+                    run: run.run.clone(),
+                    path: run.path.clone(),
                     what,
                     who: waiting.who,
                     since: waiting.since,
