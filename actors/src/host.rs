@@ -279,12 +279,12 @@ fn ports(
     ))
 }
 
-fn started(host: &HostId, pid: u32) -> system::Event {
-    system::Event::HostStarted(HostStarted {
+fn started(host: &HostId, pid: u32) -> HostStarted {
+    HostStarted {
         host: host.clone(),
         version: VERSION.to_owned(),
         pid,
-    })
+    }
 }
 
 /// Starts every tree that has not ended.

@@ -56,6 +56,22 @@ pub enum PresenceError {
         /// By whom.
         by: Box<Present>,
     },
+    /// Another one was started at the same moment, was recorded first, and does not answer.
+    #[error(
+        "the realm {realm} at {url} has a host: {host} (process {pid}, since {since}), which was started at the same moment; a realm has one: stop that host first, or name another --realm"
+    )]
+    First {
+        /// The realm.
+        realm: Realm,
+        /// Where.
+        url: ServerAddress,
+        /// The other one.
+        host: HostId,
+        /// Its process.
+        pid: u32,
+        /// When its start was recorded.
+        since: Timestamp,
+    },
     /// Another one is there and does not answer.
     #[error(
         "the realm {realm} at {url} has a host that does not answer: it is stopped or cut off, or may not say on {subject} that it is there; let it go on or end it, or name another --realm"
@@ -125,6 +141,51 @@ pub(crate) async fn alone(
     })
 }
 
+/// Who was started at the same moment and is in the log before this host, if that is why its start was refused.
+pub(crate) async fn first(
+    client: &Client,
+    endpoint: &Endpoint,
+    log: &LogReader,
+    own: &HostId,
+) -> Result<Option<PresenceError>, ReadError> {
+    let Some((started, since)) = last_started(log)?.filter(|(last, _)| last.host != *own) else {
+        return Ok(None);
+    };
+    let (realm, url) = (endpoint.realm.clone(), endpoint.url.clone());
+    // Its own subject: this host answers on that of the realm as well.
+    let subject = realm.host_present(started.host.as_str());
+    Ok(Some(match ask(client, subject).await {
+        Heard::Somebody(by) => PresenceError::Taken {
+            realm,
+            url,
+            by: Box::new(by),
+        },
+        Heard::Nobody | Heard::Silence => PresenceError::First {
+            realm,
+            url,
+            host: started.host,
+            pid: started.pid,
+            since,
+        },
+    }))
+}
+
+/// The last start of a host that is recorded.
+fn last_started(log: &LogReader) -> Result<Option<(system::HostStarted, Timestamp)>, ReadError> {
+    let mut last = None;
+    for recorded in log.chain(&TenantId::host(), &RunId::system()) {
+        let Ok(commit) = Commit::decode(&recorded?.bytes) else {
+            continue;
+        };
+        for entry in commit.events {
+            if let Event::System(system::Event::HostStarted(started)) = entry.event {
+                last = Some((started, commit.at));
+            }
+        }
+    }
+    Ok(last)
+}
+
 /// What runs as long as the store: it answers who asks, and looks for a host that was started after this one. A private server has nobody else.
 pub(crate) fn keep(
     options: &Options,
@@ -185,6 +246,7 @@ async fn yield_to_next(log: LogReader, host: HostId, fatal: FatalCell) {
         match starts.look(&log) {
             Ok(None) => {}
             Ok(Some(next)) => fatal.set(Fatal::OtherHost { next }),
+            Err(error @ ReadError::Database(_)) => fatal.set(Fatal::log_read(&error)),
             Err(error) => tracing::warn!(%error, "it cannot be read which host was started last"),
         }
         clock::pause(ROOM_LOOK).await;

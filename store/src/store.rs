@@ -9,7 +9,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use bytes::Bytes;
 use coppice_messages::{
     Digest,
-    event::system,
+    event::system::{self, HostStarted},
     ids::{EffectKey, HostId, RunId, TenantId},
 };
 use tokio::sync::{Mutex, watch};
@@ -25,6 +25,7 @@ use crate::{
     log::{LogReader, ReadError},
     nats_server::{GuardCommand, Role},
     open_effects::OpenEffect,
+    presence,
     publisher::{BlobError, Publisher, Waiter},
     recent_ends::RecentEnd,
     recorder::{Indexes, Progress, feed::Dropped},
@@ -205,6 +206,27 @@ impl Store {
             .system
             .append(&inner.publisher, &inner.reader, tenant, fact)
             .await
+    }
+
+    /// Records that this host has started, which makes it the one of its realm. Of two that are started at the same moment one is refused,
+    /// and is told who the other one is.
+    ///
+    /// # Errors
+    /// [`SystemEventError`].
+    pub async fn host_started(&self, started: HostStarted) -> Result<u64, SystemEventError> {
+        let own = started.host.clone();
+        let fact = system::Event::HostStarted(started);
+        match self.system_event(TenantId::host(), fact).await {
+            Err(SystemEventError::Refused(reason)) => {
+                let (service, endpoint) = (self.client(), &self.inner.endpoint);
+                let first = presence::first(service, endpoint, self.log(), &own).await?;
+                Err(first.map_or(
+                    SystemEventError::Refused(reason),
+                    SystemEventError::OtherHost,
+                ))
+            }
+            recorded => recorded,
+        }
     }
 
     /// The run or ancestor of it of which a cancel is recorded: nothing below may be sent any more.

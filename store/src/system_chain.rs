@@ -15,6 +15,7 @@ use crate::{
     admission::Reason,
     clock,
     log::{LogReader, ReadError},
+    presence::PresenceError,
     publisher::{Publisher, Verdict},
 };
 
@@ -38,6 +39,9 @@ pub enum SystemEventError {
     /// Another writer is on the chain.
     #[error("the recorder refuses the fact: {0}")]
     Refused(Reason),
+    /// Another host is in the realm.
+    #[error(transparent)]
+    OtherHost(PresenceError),
     /// The store stopped first; it may or may not be recorded.
     #[error("the store stopped before the fact was recorded")]
     Unknown,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use coppice_messages::{
     Commit, Digest, Event,
-    event::system::{self, PolicyChanged},
+    event::system::{self, HostStarted, PolicyChanged},
     ids::{RunId, TenantId},
 };
 use coppice_store::{Store, SystemEventError, clock};
@@ -28,10 +28,10 @@ pub(super) fn of(options: &HostOptions) -> Result<Policies, PolicyError> {
 /// Records that this host begins, and that it does so with another set than the last one had; the first start without a set says nothing of one.
 pub(super) async fn announce(
     store: &Store,
-    started: system::Event,
+    started: HostStarted,
     policies: &Policies,
 ) -> Result<(), HostError> {
-    store.system_event(TenantId::host(), started).await?;
+    store.host_started(started).await?;
     let from = last(store)?;
     let now = policies.in_force();
     if from != now.as_ref().map(Changed::version) {

@@ -1,6 +1,10 @@
 //! Hosts on a nats-server that others use too: one host a realm, permissions that are missing, and a password that is shown nowhere.
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    path::Path,
+    process::{Child, Stdio},
+};
 
 use coppice_store::clock;
 use serde_json::Value;
@@ -114,23 +118,49 @@ fn a_stopped_host_keeps_its_realm_and_the_message_says_what_to_do() {
     up.stop();
 }
 
+/// A host on a shared server, whose words go to a file.
+fn begun(place: &Place, options: &[&str], data: &str) -> Child {
+    let words = fs::File::create(place.path().join(format!("{data}.said"))).expect("made");
+    let mut up = place.command(&[&["up"], options].concat());
+    up.stdout(Stdio::null()).stderr(words);
+    up.spawn().expect("the program can be started")
+}
+
+/// Which of two ends by itself.
+fn ends(ups: &mut [Child; 2]) -> usize {
+    let from = clock::mono();
+    loop {
+        let ended = |up: &mut Child| up.try_wait().expect("asked").is_some();
+        if let Some(gone) = ups.iter_mut().position(ended) {
+            return gone;
+        }
+        assert!(from.elapsed().as_secs() < 60, "one of them ends");
+        std::thread::yield_now();
+    }
+}
+
 #[test]
-fn of_two_hosts_that_are_started_at_the_same_moment_one_is_left() {
+fn of_two_hosts_that_are_started_at_the_same_moment_one_is_left_and_the_other_names_it() {
     let (bus, place) = (SharedBus::start(), Place::new());
     let url = bus.url();
-    let (one, two) = std::thread::scope(|scope| {
-        let start = |data: &'static str| {
-            let (url, bus, place) = (&url, &bus, &place);
-            scope.spawn(move || place.started(&bus.options(url, data)))
-        };
-        let (one, two) = (start("one"), start("two"));
-        (one.join().expect("started"), two.join().expect("started"))
-    });
-    let alive = |data| process(&place, data).is_some();
-    until("one of them ends", || alive("one") != alive("two"));
-    let (left, gone) = if alive("one") { (one, two) } else { (two, one) };
-    assert_eq!(gone.ended(), Some(3));
-    left.stop();
+    for round in 0..6 {
+        let names = ["one", "two"].map(|name| format!("{name}{round}"));
+        let mut ups = names
+            .each_ref()
+            .map(|data| begun(&place, &bus.options(&url, data), data));
+        let gone = ends(&mut ups);
+        let left = 1 - gone;
+        assert_eq!(ups[gone].wait().expect("it ended").code(), Some(3));
+        until("the other is up", || {
+            process(&place, &names[left]).is_some()
+        });
+        let winner = status(&place, &names[left]);
+        let said = fs::read_to_string(place.path().join(format!("{}.said", names[gone])));
+        let said = said.expect("readable");
+        assert!(said.contains(text(&winner, "/host/host")), "{said}");
+        signal("INT", ups[left].id());
+        assert_eq!(ups[left].wait().expect("it ends").code(), Some(0));
+    }
 }
 
 #[test]

@@ -17,6 +17,7 @@ mod recording;
 mod roles;
 mod round_trip;
 mod rows;
+mod same_moment;
 mod server;
 mod small_disk;
 mod space;
