@@ -24,13 +24,16 @@ pub struct Gone {
     pub behind: u64,
     /// How many commits the log had, as far as that is known.
     pub had: Option<u64>,
+    /// The last position of the log as it was found, where it ended before and was set aside for that.
+    pub older: Option<u64>,
 }
 
 impl Gone {
-    /// That the log had more than a stream has that ends after so many commits.
+    /// That the log had more than a stream has that ends after so many commits, and a log that was found to end after `older`.
     #[must_use]
-    pub fn at_the_end(commits: u64, had: u64) -> Option<String> {
-        (commits < had).then(|| format!("{} in neither", positions(commits + 1, had)))
+    pub fn at_the_end(commits: u64, older: Option<u64>, had: u64) -> Option<String> {
+        let found = commits.max(older.unwrap_or_default());
+        (found < had).then(|| format!("{} in neither", positions(found + 1, had)))
     }
 
     /// How many positions are missing, as far as that is known.
@@ -102,6 +105,7 @@ pub(crate) async fn behind(
         behind: looked.behind,
         messages: looked.gone,
         had: None,
+        older: None,
     }))
 }
 
@@ -120,17 +124,28 @@ impl fmt::Display for Gone {
             messages,
             after,
             behind,
+            older,
             ..
         } = self;
+        let older = older.filter(|older| older > after);
         let many = if messages.count() == 1 {
             "message"
         } else {
             "messages"
         };
-        write!(
-            f,
-            "{many} {messages} of the stream cannot be read, and the log does not have what they held either: "
-        )?;
+        write!(f, "{many} {messages} of the stream cannot be read, and ")?;
+        let last = self.positions().map(|missing| after + missing);
+        if let (Some(older), Some(last)) = (older, last)
+            && older >= last
+            && messages.runs() == 1
+        {
+            return write!(
+                f,
+                "the log, which is older than it was and ends at position {older}, still has what they held: {} in the log alone, and what came behind position {older} in the stream alone; {behind} commits behind can be read",
+                positions(after + 1, last.max(after + 1))
+            );
+        }
+        f.write_str("the log does not have what they held either: ")?;
         match (self.positions(), messages.runs()) {
             (None, _) => write!(f, "it came behind position {after} of the log")?,
             (Some(0), _) => write!(
@@ -138,13 +153,14 @@ impl fmt::Display for Gone {
                 "no position is missing, so it was part of a blob or a repetition, behind position {after} of the log"
             )?,
             (Some(missing), 1) => {
-                let missing = positions(after + 1, after + missing);
-                write!(f, "{missing} in neither")?;
+                let first = older.unwrap_or(*after) + 1;
+                write!(f, "{} in neither", positions(first, after + missing))?;
             }
             (Some(missing), _) => write!(
                 f,
-                "{missing} positions from {} on are in neither",
-                after + 1
+                "{missing} positions from {} on are not in the stream, and those behind position {} in neither",
+                after + 1,
+                older.unwrap_or(*after)
             )?,
         }
         write!(f, "; {behind} commits behind can be read")
@@ -156,6 +172,10 @@ mod tests {
     use super::*;
 
     fn gone(runs: &[(u64, u64)], had: Option<u64>) -> String {
+        beside(runs, had, None)
+    }
+
+    fn beside(runs: &[(u64, u64)], had: Option<u64>, older: Option<u64>) -> String {
         let mut messages = Ranges::default();
         for (first, last) in runs {
             messages.insert_run(*first..=*last);
@@ -166,6 +186,7 @@ mod tests {
             after,
             behind,
             had,
+            older,
         };
         gone.to_string()
     }
@@ -181,8 +202,18 @@ mod tests {
         let apart = gone(&[(12, 12), (17, 18)], Some(35));
         assert!(apart.starts_with("messages 12, 17 to 18 of"), "{apart}");
         assert!(apart.contains("5 positions from 11 on"), "{apart}");
+        assert!(apart.contains("behind position 10 in neither"), "{apart}");
         let chunk = gone(&[(12, 12)], Some(30));
         assert!(chunk.contains("no position is missing"), "{chunk}");
+        let older = |older| beside(&[(12, 14)], Some(35), Some(older));
+        assert!(older(10).contains("positions 11 to 15 are in neither"));
+        assert!(older(13).contains("positions 14 to 15 are in neither"));
+        let has_it = older(15);
+        assert!(!has_it.contains("neither"), "{has_it}");
+        assert!(
+            has_it.contains("ends at position 15, still has"),
+            "{has_it}"
+        );
         let unknown = gone(&[(12, 12)], None);
         assert!(unknown.contains("behind position 10"), "{unknown}");
     }

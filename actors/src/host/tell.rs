@@ -19,7 +19,9 @@ use tokio::sync::oneshot;
 use super::roots::RootsMessage;
 use crate::{
     api::{ApiError, CancelRequest, Code, SignalRequest, Told},
+    inspect::with_causes,
     limits::{ASK_AGAIN_FIRST, ASK_AGAIN_LONGEST, LIVE_WAIT, SIGNAL_TEXT_MAX, TELL_TIMES},
+    release::ReleaseError,
     run::Message,
     services::{Key, Services},
     sleep::Wake,
@@ -87,8 +89,13 @@ impl Tell<'_> {
         let Some(opened) = opened else {
             return Ok(None);
         };
-        let Ok(plan) = releases.plan(log, &key.0, opened.release) else {
-            return Ok(None);
+        let plan = match releases.plan(log, &key.0, opened.release) {
+            Ok(plan) => plan,
+            // One that this build refuses is told by whoever drives it.
+            Err(ReleaseError::Refused { .. }) => return Ok(None),
+            Err(error @ ReleaseError::Log { .. }) => {
+                return Err(ApiError::new(Code::LogUnreadable, with_causes(&error)));
+            }
         };
         let graph = match &opened.program {
             Program::Topology { .. } => Some(&plan.root),

@@ -245,14 +245,14 @@ impl Audit<'_> {
         for entry in &commit.events {
             let body = serde_json::to_value(&entry.event).unwrap_or_default();
             for digest in cited(&body) {
-                let found = self.log.blob(self.tenant, &digest);
-                if !matches!(found, Ok(Some(_))) {
-                    let what = format!(
-                        "{} cites the blob {digest}, which is not there",
-                        entry.event.kind()
-                    );
-                    self.find(Law::Blob, run, Some(pos), what);
-                }
+                let wrong = match self.log.blob(self.tenant, &digest) {
+                    Ok(Some(_)) => continue,
+                    Ok(None) => "is not there".to_owned(),
+                    Err(error) => format!("cannot be read: {}", with_causes(&error)),
+                };
+                let kind = entry.event.kind();
+                let what = format!("{kind} cites the blob {digest}, which {wrong}");
+                self.find(Law::Blob, run, Some(pos), what);
             }
         }
     }

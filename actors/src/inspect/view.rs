@@ -4,7 +4,10 @@ use coppice_kernel::State;
 use coppice_messages::{
     Commit, Digest, Event, Payload, Timestamp, Value, event::run, ids::TenantId,
 };
-use coppice_store::log::{Row, RowFilter};
+use coppice_store::{
+    ReadError,
+    log::{Row, RowFilter},
+};
 use coppice_topology::{
     plan::Progress,
     tree::{Frame, Tree},
@@ -14,6 +17,7 @@ use super::{Inspect, unknown_run, unknown_tree};
 use crate::{
     api::{ApiError, Code, Ended, GetRequest, RunRow, RunView, TreePage, TreeRequest},
     limits::PAGE_BYTES,
+    release::ReleaseError,
     run::{Folded, fold},
 };
 
@@ -37,32 +41,43 @@ impl Inspect {
             state: state.hash(),
             account: state.account().clone(),
             nodes: nodes(&state),
-            ended: self.ended(tenant, &row, &state),
+            ended: self.ended(tenant, &row, &state)?,
             row: row_view(row),
         })
     }
 
-    fn ended(&self, tenant: &TenantId, row: &Row, state: &State) -> Option<Ended> {
-        let ended = state.ended()?.clone();
+    fn ended(
+        &self,
+        tenant: &TenantId,
+        row: &Row,
+        state: &State,
+    ) -> Result<Option<Ended>, ReadError> {
+        let Some(ended) = state.ended().cloned() else {
+            return Ok(None);
+        };
         let answer = ended.answer.map(|answer| self.value(tenant, &answer));
-        Some(Ended {
+        Ok(Some(Ended {
             at: row.ended.as_ref().map_or(Timestamp(0), |end| end.at),
             reason: ended.reason,
             class: ended.class,
             message: ended.message,
-            answer,
+            answer: answer.transpose()?,
             evidence: ended.evidence,
             usage: ended.usage,
             in_doubt: state.in_doubt(),
-        })
+        }))
     }
 
     /// The value of a payload; of a blob that is gone, its digest.
-    fn value(&self, tenant: &TenantId, payload: &Payload) -> Value {
-        let gone = || Value::map([("blob", Value::Text(payload.digest().to_string()))]);
-        payload
-            .resolve(&self.log.blobs_of(tenant))
-            .unwrap_or_else(gone)
+    fn value(&self, tenant: &TenantId, payload: &Payload) -> Result<Value, ReadError> {
+        let digest = match payload {
+            Payload::Inline(value) => return Ok(value.clone()),
+            Payload::Blob { digest, .. } => digest,
+        };
+        let found = self.log.blob(tenant, digest)?;
+        let value = found.and_then(|bytes| Value::parse(&bytes).ok());
+        let gone = || Value::map([("blob", Value::Text(digest.to_string()))]);
+        Ok(value.unwrap_or_else(gone))
     }
 
     /// A page of the ownership tree.
@@ -120,9 +135,16 @@ impl Inspect {
         }
         let mut frame = tree.frame();
         let plan = release.map(|release| self.releases.plan(&self.log, tenant, release));
-        // A release that this build refuses says nothing; the frame stands without it.
-        if let Some(Ok(plan)) = plan {
-            frame.name_waits(&plan);
+        match plan {
+            Some(Ok(plan)) => frame.name_waits(&plan),
+            Some(Err(error @ ReleaseError::Log { .. })) => {
+                return Err(ApiError::new(
+                    Code::LogUnreadable,
+                    super::with_causes(&error),
+                ));
+            }
+            // A release that this build refuses says nothing; the frame stands without it.
+            Some(Err(ReleaseError::Refused { .. })) | None => {}
         }
         Ok(frame)
     }

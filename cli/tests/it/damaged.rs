@@ -136,16 +136,16 @@ fn a_message_that_is_gone_from_the_middle_of_the_stream_is_named_and_comes_back_
     assert_eq!(again["findings"], whole["findings"]);
 }
 
-/// Moves what is in the journal into table files, and flips a bit in the first block of those that hold commits.
-fn damage_a_block_of_commits(data: &Path) {
+/// Moves what is in the journal into table files, and flips a bit in the first block of those of one key family.
+fn damage_a_block(data: &Path, family: &str) {
     let tables = {
         let db = fjall::Database::builder(data.join("log"))
             .open()
             .expect("opens");
         let options = fjall::KeyspaceCreateOptions::default;
-        let commits = db.keyspace("commits", options).expect("opens");
-        commits.rotate_memtable_and_wait().expect("flushed");
-        commits.path().join("tables")
+        let table = db.keyspace(family, options).expect("opens");
+        table.rotate_memtable_and_wait().expect("flushed");
+        table.path().join("tables")
     };
     for table in fs::read_dir(tables).expect("readable") {
         let path = table.expect("readable").path();
@@ -161,7 +161,7 @@ fn a_damaged_block_of_the_logs_files_is_named_with_its_positions_and_mended_as_t
     let data = place.path().join("d");
     let verified = ["log", "verify", "--data", "d", "--json"];
     let whole = place.run(&verified).json(0);
-    damage_a_block_of_commits(&data);
+    damage_a_block(&data, "commits");
     let said = place.run(&verified);
     let found = said.json(1);
     let findings = found["findings"].as_array().expect("a list");
@@ -188,4 +188,38 @@ fn a_damaged_block_of_the_logs_files_is_named_with_its_positions_and_mended_as_t
     place.up_with(&["--data", "d"]).stop();
     let again = place.run(&verified).json(0);
     assert!(number(&again, "/commits") > number(&whole, "/commits"));
+}
+
+#[test]
+fn what_a_damaged_block_hides_is_said_and_not_taken_for_absent() {
+    let place = recorded();
+    let data = place.path().join("d");
+    let tree = {
+        let listed = place.run(&["ls", "--data", "d", "--json"]).json(0);
+        text(&listed, "/0/tree").to_owned()
+    };
+    // The documents of the release, without which the frame has no names, are among the blobs.
+    place.run(&["watch", "--once", &tree, "--data", "d"]).good();
+    damage_a_block(&data, "blobs");
+    for command in [&["watch", "--once", &tree][..], &["show", &tree]] {
+        let said = place.run(&[command, &["--data", "d"]].concat());
+        assert_eq!(said.code, 3, "{}{}", said.stdout, said.stderr);
+        for part in ["cannot be read", "coppice log verify"] {
+            assert!(said.stderr.contains(part), "{}", said.stderr);
+        }
+    }
+}
+
+#[test]
+fn a_directory_without_its_format_file_is_said_to_have_been_without() {
+    let place = recorded();
+    let format = place.path().join("d/format");
+    let verify = ["log", "verify", "--data", "d", "--json"];
+    assert!(!place.run(&verify).stderr.contains("written anew"));
+    fs::remove_file(&format).expect("removed");
+    let said = place.run(&verify);
+    said.json(0);
+    let told = "d/format, which says the layout's version, was missing and is written anew";
+    assert!(said.stderr.contains(told), "{}", said.stderr);
+    assert!(format.is_file());
 }

@@ -62,8 +62,6 @@ fn named(place: &Place, what: &str, damage: impl Fn(&Path)) -> String {
     let name = what.replace(' ', "-");
     let data = place.path().join(&name);
     copy(&place.path().join("d"), &data);
-    // Hosts on copies of one directory at the same time: each with a port and passwords of its own.
-    fs::remove_file(data.join("nats/credentials.json")).expect("removed");
     damage(&data);
     let log = || fs::read_dir(data.join("log")).map(Iterator::count).ok();
     let found = log();
@@ -274,5 +272,58 @@ fn a_stream_that_was_cut_off_or_put_back_older_is_named_until_a_host_puts_back_w
         place.up_with(&["--data", &name]).stop();
         let after = place.run(&verify).json(0);
         assert!(number(&after, "/stream/equal") > last, "{after}");
+    }
+}
+
+#[test]
+fn an_older_log_beside_a_stream_with_a_flipped_bit_is_named_with_what_neither_has_and_nothing_else()
+{
+    let place = Place::new();
+    let run = |seed| {
+        let run = ["run", "one-request-twice", "--data", "d", "--seed", seed];
+        place.run(&run).good();
+    };
+    run("1");
+    let data = place.path().join("d");
+    let verify = ["log", "verify", "--data", "d", "--json"];
+    let before = number(&place.run(&verify).json(0), "/pos");
+    copy(&data.join("log"), &place.path().join("older"));
+    run("2");
+    let last = number(&place.run(&verify).json(0), "/pos");
+    let file = fs::read(block(&data)).expect("readable");
+    let starts = messages(&file);
+    let older = |data: &Path| {
+        fs::remove_dir_all(data.join("log")).expect("removed");
+        copy(&place.path().join("older"), &data.join("log"));
+    };
+    let found = named(&place, "older and the last message", |data| {
+        older(data);
+        flip(&block(data), file.len() - 2);
+    });
+    assert_eq!(found, format!("position {last} is"));
+    let behind = starts[starts.len() * 3 / 4] + 200;
+    let found = named(&place, "older and a message behind it", |data| {
+        older(data);
+        flip(&block(data), behind);
+    });
+    println!("behind: {found} (the older log ends at {before}, the whole one at {last})");
+    let first: u64 = found
+        .split(' ')
+        .nth(1)
+        .and_then(|number| number.parse().ok())
+        .expect("a position");
+    assert!((before + 1..=last).contains(&first), "{found}");
+
+    // What the older log has is not gone.
+    let data = place.path().join("older-has-it");
+    copy(&place.path().join("d"), &data);
+    older(&data);
+    flip(&block(&data), 100);
+    let verified = place.run(&["log", "verify", "--data", "older-has-it"]);
+    assert_eq!(verified.code, 3, "{}{}", verified.stdout, verified.stderr);
+    for said in [&verified, &refused(&place, "older-has-it")] {
+        let told = format!("ends at position {before}, still has what they held: position 1 is");
+        assert!(said.stderr.contains(&told), "{}", said.stderr);
+        assert!(!said.stderr.contains("neither"), "{}", said.stderr);
     }
 }

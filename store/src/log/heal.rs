@@ -20,6 +20,8 @@ pub(crate) struct Healing {
     aside: Option<PathBuf>,
     log: PathBuf,
     mark: Total,
+    /// The last position of the log that was set aside, where it only ended too early.
+    older: Option<u64>,
 }
 
 /// Opens the log, or begins a new one in its place.
@@ -32,6 +34,7 @@ pub(crate) fn open(directory: DataDir) -> Result<(Log, Option<Healing>), OpenLog
             aside: None,
             log: path,
             mark: mark.unwrap_or_default(),
+            older: None,
         };
         return Ok((log, Some(healing)));
     }
@@ -66,12 +69,14 @@ pub(crate) fn open(directory: DataDir) -> Result<(Log, Option<Healing>), OpenLog
     );
     let log = Log::open_in(directory)?;
     let mark = mark.unwrap_or_default();
+    let older = why.ends_at();
     Ok((
         log,
         Some(Healing {
             aside: Some(aside),
             log: path,
             mark,
+            older,
         }),
     ))
 }
@@ -91,6 +96,16 @@ pub enum Unusable {
     /// It has less than it had.
     #[error(transparent)]
     Shorter(Shorter),
+}
+
+impl Unusable {
+    /// The last position of a log that has nothing wrong but that it ends there.
+    pub fn ends_at(&self) -> Option<u64> {
+        match self {
+            Self::Shorter(Shorter::Ends { found, .. }) => Some(*found),
+            _ => None,
+        }
+    }
 }
 
 impl From<ReadError> for Unusable {
@@ -145,6 +160,12 @@ fn at_start(reader: &LogReader) -> Result<(), ReadError> {
     Ok(())
 }
 
+/// The last position of a log that is there and has nothing wrong but that it ends before its mark.
+pub(crate) fn ends_at(path: &Path, mark: Option<&Total>) -> Option<u64> {
+    let looked = path.exists().then(|| usable(path, mark, Look::AtEnds));
+    looked?.err()?.ends_at()
+}
+
 /// Reads every entry; fjall checks each block and value on the way.
 fn read_all(tables: &Tables) -> Result<(), Unusable> {
     for (_, table) in tables.kept() {
@@ -188,9 +209,16 @@ impl Healing {
         (had > 0).then_some(had)
     }
 
+    /// The last position of the log that was set aside, where it only ended too early.
+    pub fn older(&self) -> Option<u64> {
+        self.older
+    }
+
     /// What is in neither log nor stream, now that the stream was read: the first and last position, as counts of commits.
     pub fn missing(&self, reader: &LogReader) -> Option<(u64, u64)> {
+        let older = self.older.map(|pos| pos.saturating_sub(self.mark.trimmed));
         let found = reader.position().unwrap_or_default();
+        let found = found.max(older.unwrap_or_default());
         // What was taken out of the log is in no stream either.
         let expected = self.had().unwrap_or_default();
         (found < expected).then_some((found + 1, expected))

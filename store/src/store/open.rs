@@ -476,6 +476,7 @@ impl Started {
             return fatal;
         };
         gone.had = self.healing.as_ref().and_then(Healing::had);
+        gone.older = self.healing.as_ref().and_then(Healing::older);
         let aside = self.parts.log.directory().logs_set_aside();
         let own = self.healing.as_ref().and_then(Healing::aside);
         let aside = aside.into_iter().filter(|path| Some(path) != own);

@@ -19,7 +19,7 @@ use crate::{
     follow::{Follower, Input, Output, WentBack},
     gone::{self, Gone},
     limits::STREAM_BYTES_MAX,
-    log::{Log, LogReader, OpenLogError},
+    log::{Log, LogReader, OpenLogError, heal},
     mark,
     nats_server::{GuardCommand, ManagedServer, Role, ServerError},
     ranges::Ranges,
@@ -65,6 +65,8 @@ pub struct StreamAlone {
     pub commits: u64,
     /// How many the log had, as far as that is known.
     pub had: Option<u64>,
+    /// The last position of the log, where nothing is wrong with it but that it ends there.
+    pub older: Option<u64>,
     /// What cannot be read.
     pub gone: Option<Gone>,
     /// Logs that were set aside before.
@@ -88,7 +90,9 @@ pub async fn at_rest(log: &Log, guard: GuardCommand) -> Result<AtRest, AtRestErr
 /// [`AtRestError`].
 pub async fn stream_alone(data: &Path, guard: GuardCommand) -> Result<StreamAlone, AtRestError> {
     let directory = DataDir::take_existing(data).map_err(OpenLogError::from)?;
-    let had = mark::read(&directory.mark()).map(|mark| mark.pos.saturating_sub(mark.trimmed));
+    let mark = mark::read(&directory.mark());
+    let had = mark.map(|mark| mark.pos.saturating_sub(mark.trimmed));
+    let older = heal::ends_at(&directory.log(), mark.as_ref());
     let (server, stream) = stream_of(&directory, guard).await?;
     let read = all_of(stream.as_ref()).await;
     server.stop().await;
@@ -98,11 +102,13 @@ pub async fn stream_alone(data: &Path, guard: GuardCommand) -> Result<StreamAlon
         after: looked.before,
         behind: looked.behind,
         had,
+        older,
     });
     Ok(StreamAlone {
         messages: looked.messages,
         commits: looked.before + looked.behind,
         had,
+        older,
         gone,
         aside: directory.logs_set_aside(),
     })

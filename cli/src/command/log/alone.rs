@@ -45,13 +45,14 @@ fn told(found: &StreamAlone, data: &Path) -> (String, Option<String>) {
         messages,
         commits,
         had,
+        older,
         gone,
         aside,
     } = found;
     if let Some(gone) = gone {
         return (gone.to_string(), Some(lost(aside, data)));
     }
-    match had.and_then(|had| Gone::at_the_end(*commits, had)) {
+    match had.and_then(|had| Gone::at_the_end(*commits, *older, had)) {
         Some(missing) => (
             format!("the stream ends before as well: {missing}"),
             Some(lost(aside, data)),
@@ -91,6 +92,7 @@ mod tests {
             messages: 9,
             commits,
             had,
+            older: None,
             gone: None,
             aside: vec![PathBuf::from("d/log.set-aside-7")],
         }

@@ -32,7 +32,17 @@ pub(super) async fn verify(common: &Common) -> Result<(), Failure> {
         chosen.say();
     }
     let data = chosen.path.clone();
-    let reach = match Reach::of(chosen.path).await {
+    let format = data.join("format");
+    let had_none = !format.exists();
+    let reached = Reach::of(chosen.path).await;
+    if had_none && format.exists() {
+        // Also beside JSON, and before whatever else is wrong.
+        eprintln!(
+            "{}, which says the layout's version, was missing and is written anew",
+            format.display()
+        );
+    }
+    let reach = match reached {
         Ok(reach) => reach,
         Err(failure) => return Err(alone::beside(failure, &data).await),
     };
