@@ -8,7 +8,7 @@ use std::{
 };
 
 use coppice_messages::{Timestamp, ids::HostId};
-use coppice_store::ServerAddress;
+use coppice_store::{DataDir, ServerAddress};
 use serde::{Deserialize, Serialize};
 
 /// Name of the file in the data directory.
@@ -109,6 +109,19 @@ impl Endpoint {
             Err(source) => return Err(EndpointError::Io { path, source }),
         };
         serde_json::from_slice(&text).map_err(|source| EndpointError::Malformed { path, source })
+    }
+
+    /// The endpoint of the host that lives in a data directory: the one that owns it. A copy of a directory has the file of its original.
+    ///
+    /// # Errors
+    /// [`EndpointError`].
+    pub fn of_living(data: &Path) -> Result<Self, EndpointError> {
+        let found = Self::read(data)?;
+        if DataDir::owner(data) == Some(found.pid) {
+            return Ok(found);
+        }
+        let data = data.to_owned();
+        Err(EndpointError::NoHost { data })
     }
 
     /// Writes it: who reads sees the whole old one or the whole new one.

@@ -172,6 +172,16 @@ impl DataDir {
         Self::take(root)
     }
 
+    /// The process that owns a directory now; none when nobody does, or that cannot be read.
+    #[must_use]
+    pub fn owner(root: &Path) -> Option<u32> {
+        let mut lock = File::open(root.join("lock")).ok()?;
+        let mut owner = String::new();
+        lock.read_to_string(&mut owner).ok()?;
+        let held = matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock));
+        owner.trim().parse().ok().filter(|_| held)
+    }
+
     /// Begins a directory that nobody opens before it is [finished](Self::finish), whatever happens to whoever makes it.
     ///
     /// # Errors

@@ -77,6 +77,8 @@ pub const BEAT: Duration = Duration::from_secs(1);
 pub const SERVER_START_WAIT: Duration = Duration::from_secs(60);
 /// How long nats-server may take to end when asked; then it is killed.
 pub const SERVER_STOP_WAIT: Duration = Duration::from_secs(5);
+/// What a nats-server says of itself to whoever connects has at most this many bytes.
+pub const GREETING_BYTES_MAX: u64 = 16 << 10;
 /// How often a free port is looked for before the start is given up.
 pub const SERVER_PORTS_TRIED: u32 = 5;
 /// How often a waiting guard looks whether its host lives and its lock is free.

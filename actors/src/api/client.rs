@@ -163,7 +163,7 @@ impl ApiClient {
             data: data.to_owned(),
             role: role.to_owned(),
         };
-        let address = address_of(&Endpoint::read(data)?, role)?;
+        let address = address_of(&Endpoint::of_living(data)?, role)?;
         Ok(Self {
             source,
             link: Mutex::new(connect(&address).await?),
@@ -350,7 +350,7 @@ impl ApiClient {
         let Source::Data { data, role } = &self.source else {
             return Ok(());
         };
-        let found = Endpoint::read(data).map_err(ClientError::from);
+        let found = Endpoint::of_living(data).map_err(ClientError::from);
         let address = match found.and_then(|endpoint| address_of(&endpoint, role)) {
             Ok(address) => address,
             Err(error) if error.is_passing() => return Ok(()),

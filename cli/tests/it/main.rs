@@ -3,6 +3,7 @@
 mod bad_input;
 mod bench;
 mod callbacks;
+mod copies;
 mod damaged;
 mod docs;
 mod files;

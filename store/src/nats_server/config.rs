@@ -43,11 +43,12 @@ pub(super) fn text(kept: &Kept, realm: &Realm, store: &Path, stream_bytes_max: u
     format!(
         "# Written by coppice at every start.\n\
          listen: \"127.0.0.1:{port}\"\n\
-         server_name: coppice\n\
+         server_name: {name}\n\
          max_payload: {PAYLOAD_BYTES_MIN}\n\
          jetstream {{\n    store_dir: {store:?}\n    max_file_store: {file}\n    max_memory_store: {STREAM_MEMORY_BYTES}\n}}\n\
          authorization {{\n  users = [\n{host}{service}{operator}{watcher}  ]\n}}\n",
         port = kept.port,
+        name = kept.server(),
         store = store.to_string_lossy(),
         file = stream_bytes_max + STREAM_BYTES_SLACK,
         host = user(Role::Host, &everything, &everything),

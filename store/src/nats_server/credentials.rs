@@ -1,9 +1,10 @@
-//! One user a role, with a random password that stays the same over restarts of the host, so that who watches reconnects.
+//! One user a role. The passwords of those who ask from outside stay the same over restarts of the host, so that who watches reconnects; those of the
+//! host itself are of one start, so that it never talks to another's server, be that one on a copy of its directory.
 
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, Read as _, Write as _},
-    os::unix::fs::OpenOptionsExt as _,
+    os::unix::fs::{MetadataExt as _, OpenOptionsExt as _},
     path::Path,
 };
 
@@ -59,36 +60,58 @@ pub struct RoleCredentials {
     pub inbox_prefix: String,
 }
 
-/// What is kept beside the server's configuration.
+/// What is kept beside the server's configuration, and what is of one start.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Kept {
     /// The port of the last start, taken again if it is free.
     pub port: u16,
-    pub host: String,
-    pub service: String,
-    pub operator: String,
-    pub watcher: String,
+    /// The inode of the directory: in a copy of it these are another's port and passwords.
+    #[serde(default)]
+    inode: Option<u64>,
+    operator: String,
+    watcher: String,
+    #[serde(skip)]
+    once: Once,
+}
+
+/// What no other start has.
+#[derive(Clone, Default)]
+struct Once {
+    server: String,
+    host: String,
+    service: String,
 }
 
 impl Kept {
-    /// Reads what is kept, or makes it.
-    pub fn load_or_make(path: &Path) -> io::Result<Self> {
-        match fs::read(path) {
-            Ok(text) => {
-                if let Ok(kept) = serde_json::from_slice(&text) {
-                    return Ok(kept);
-                }
-            }
-            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+    /// Reads what is kept in a directory's file, or makes it.
+    pub fn load_or_make(directory: &Path, path: &Path) -> io::Result<Self> {
+        let inode = fs::metadata(directory)?.ino();
+        let found = match fs::read(path) {
+            Ok(text) => serde_json::from_slice(&text).ok(),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => None,
             Err(e) => return Err(e),
-        }
+        };
+        let own = found.filter(|kept: &Self| kept.inode.is_none_or(|of| of == inode));
+        let (port, operator, watcher) = match own {
+            Some(kept) => (kept.port, kept.operator, kept.watcher),
+            None => (0, random_password()?, random_password()?),
+        };
         Ok(Self {
-            port: 0,
-            host: random_password()?,
-            service: random_password()?,
-            operator: random_password()?,
-            watcher: random_password()?,
+            port,
+            inode: Some(inode),
+            operator,
+            watcher,
+            once: Once {
+                server: format!("coppice-{}", random_password()?),
+                host: random_password()?,
+                service: random_password()?,
+            },
         })
+    }
+
+    /// The name by which the server of this start is known.
+    pub fn server(&self) -> &str {
+        &self.once.server
     }
 
     pub fn save(&self, path: &Path) -> io::Result<()> {
@@ -98,8 +121,8 @@ impl Kept {
 
     pub fn of(&self, role: Role) -> RoleCredentials {
         let password = match role {
-            Role::Host => &self.host,
-            Role::Service => &self.service,
+            Role::Host => &self.once.host,
+            Role::Service => &self.once.service,
             Role::Operator => &self.operator,
             Role::Watcher => &self.watcher,
         };

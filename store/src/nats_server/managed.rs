@@ -11,7 +11,9 @@ use std::{
     time::Duration,
 };
 
+use serde::Deserialize;
 use tokio::{
+    io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader},
     net::TcpStream,
     process::{Child, ChildStdin, Command},
     sync::{Notify, watch},
@@ -27,8 +29,8 @@ use crate::{
     address::ServerAddress,
     clock, closing,
     limits::{
-        BACKOFF_FIRST, BACKOFF_LONGEST, DISK_BYTES_LEAST, GUARD_TICK, SERVER_PORTS_TRIED,
-        SERVER_START_WAIT,
+        BACKOFF_FIRST, BACKOFF_LONGEST, DISK_BYTES_LEAST, GREETING_BYTES_MAX, GUARD_TICK,
+        SERVER_PORTS_TRIED, SERVER_START_WAIT,
     },
     room,
     subjects::Realm,
@@ -85,8 +87,16 @@ struct Starter {
     server: PathBuf,
     guard: GuardCommand,
     directory: PathBuf,
+    /// How the server calls itself, and no other does.
+    name: String,
     /// How long it may take until it answers.
     patience: Duration,
+}
+
+/// What a server says of itself to whoever connects.
+#[derive(Deserialize)]
+struct Greeting {
+    server_name: String,
 }
 
 /// A guard that runs; dropping its pipe ends it.
@@ -111,11 +121,12 @@ impl ManagedServer {
         fs::create_dir_all(directory).map_err(at(directory))?;
         let kept_path = directory.join("credentials.json");
         let config_path = directory.join("nats.conf");
-        let mut kept = Kept::load_or_make(&kept_path).map_err(at(&kept_path))?;
+        let mut kept = Kept::load_or_make(directory, &kept_path).map_err(at(&kept_path))?;
         let starter = Starter {
             server,
             guard,
             directory: directory.to_owned(),
+            name: kept.server().to_owned(),
             patience: SERVER_START_WAIT,
         };
         // Its log is that of one life of the host; who wants more keeps it.
@@ -219,7 +230,7 @@ impl Starter {
     async fn start_and_wait(&self, port: u16) -> Result<Guarded, ServerError> {
         let mut running = self.spawn()?;
         let answered = tokio::time::timeout(self.patience, async {
-            while TcpStream::connect(("127.0.0.1", port)).await.is_err() {
+            while !greets(port, &self.name).await {
                 clock::pause(GUARD_TICK).await;
             }
         });
@@ -313,6 +324,21 @@ impl Guarded {
     }
 }
 
+/// Whether the server of this name answers on a port. Another one may: that of a copy of the directory, say.
+async fn greets(port: u16, name: &str) -> bool {
+    let Ok(stream) = TcpStream::connect(("127.0.0.1", port)).await else {
+        return false;
+    };
+    // It speaks first, and of itself.
+    let mut first = String::new();
+    let mut greeting = BufReader::new(stream.take(GREETING_BYTES_MAX));
+    if greeting.read_line(&mut first).await.is_err() {
+        return false;
+    }
+    let said = first.strip_prefix("INFO ").map(serde_json::from_str);
+    matches!(said, Some(Ok(Greeting { server_name })) if server_name == name)
+}
+
 /// The port asked for when it is free, else a free one. The listener is closed again: whoever is quicker than nats-server makes it fail, and
 /// another is tried.
 fn free_port(asked: u16) -> io::Result<u16> {
@@ -323,6 +349,8 @@ fn free_port(asked: u16) -> io::Result<u16> {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::AsyncWriteExt as _;
+
     use super::*;
 
     /// A guard that runs what the shell is told, whatever it is asked to guard.
@@ -334,8 +362,33 @@ mod tests {
                 arguments: vec!["-c".into(), told.into()],
             },
             directory: directory.to_owned(),
+            name: "own".to_owned(),
             patience: Duration::from_millis(200),
         }
+    }
+
+    #[tokio::test]
+    async fn a_server_of_another_name_on_the_port_is_not_taken_for_the_own_one() {
+        let place = tempfile::tempdir().unwrap();
+        let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0))
+            .await
+            .unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let greeting = tokio::spawn(async move {
+            loop {
+                let (mut met, _) = listener.accept().await.unwrap();
+                let said = b"INFO {\"server_name\":\"the other\",\"port\":1}\r\n";
+                met.write_all(said).await.unwrap();
+            }
+        });
+        let mut starter = starter(place.path(), "cat");
+        let other = starter.start_and_wait(port).await;
+        assert!(matches!(other, Err(ServerError::Silent { .. })));
+        starter.name = "the other".to_owned();
+        starter.patience = Duration::from_secs(30);
+        let own = starter.start_and_wait(port).await.unwrap();
+        own.end().await;
+        greeting.abort();
     }
 
     #[tokio::test]

@@ -19,7 +19,7 @@ use crate::{
 /// `coppice env`
 pub async fn env(args: &EnvArgs, common: &Common) -> Result<(), Failure> {
     let data = data::to_read(common.data.as_deref())?.path;
-    let endpoint = Endpoint::read(&data)
+    let endpoint = Endpoint::of_living(&data)
         .map_err(|error| Failure::Environment(Problem::of(&error).help("start one: coppice up")))?;
     if reach::alive(&data).await.is_none() {
         let message = format!("the host of {} does not answer", data.display());
