@@ -123,6 +123,8 @@ pub enum Code {
     InvalidRelease,
     /// A tool of the release names a base URL that the host was not told.
     UnknownEndpoint,
+    /// A tool's credential stands where this host may not take one from.
+    UnknownCredential,
     /// The key started a tree of another release or input.
     KeyConflict,
     /// There is no such run or tree.
@@ -158,6 +160,7 @@ impl Code {
             Self::InvalidInput => "invalid_input",
             Self::InvalidRelease => "invalid_release",
             Self::UnknownEndpoint => "unknown_endpoint",
+            Self::UnknownCredential => "unknown_credential",
             Self::KeyConflict => "key_conflict",
             Self::UnknownRun => "unknown_run",
             Self::UnknownOperation => "unknown_operation",
@@ -180,7 +183,8 @@ impl Code {
             Self::InvalidRequest
             | Self::InvalidInput
             | Self::InvalidRelease
-            | Self::UnknownEndpoint => 400,
+            | Self::UnknownEndpoint
+            | Self::UnknownCredential => 400,
             Self::KeyConflict => 409,
             Self::Unsigned => 401,
             Self::UnknownRun | Self::UnknownOperation | Self::UnknownVerb => 404,

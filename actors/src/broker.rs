@@ -9,7 +9,9 @@
 mod answer;
 mod flight;
 mod in_process;
+mod kept;
 mod lane;
+mod leave;
 mod lookup;
 mod moment;
 mod outgoing;
@@ -20,20 +22,29 @@ mod rules;
 mod target;
 mod transport;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::SocketAddr,
+    sync::Arc,
+};
 
 use coppice_kernel::{command::EffectOutcome, governor::Subject};
 use coppice_messages::{
-    Operation, Payload, Timestamp, Value,
-    event::effect::{Intended, Receipt, ResultCheck, Source},
+    Operation, Timestamp, Value,
+    event::effect::{Intended, Source},
     ids::{RunId, TenantId, ToolName, TreeId},
 };
-use coppice_topology::{Plan, plan::PinnedTool, tool::Tool};
+use coppice_topology::{
+    Plan,
+    plan::PinnedTool,
+    tool::{CredentialSource, Tool},
+};
 
 use self::{
-    answer::{Inspected, Verdict},
+    answer::Verdict,
     flight::{Attempt, Flights},
     lane::Lanes,
+    leave::Door,
     moment::{Moment, Withheld},
     outgoing::Asking,
     rules::Rules,
@@ -49,6 +60,8 @@ use crate::{
     policy::Policies,
     record::{self, Record},
     schema::Schemas,
+    secrets::Secrets,
+    token::TokenSigner,
 };
 
 /// What a broker is made of.
@@ -63,6 +76,14 @@ pub struct BrokerOptions {
     pub schemas: Schemas,
     /// The policy set.
     pub policies: Policies,
+    /// What signs the token of each request to an HTTP tool; none: there is no token.
+    pub signer: Option<TokenSigner>,
+    /// Where this host listens itself: no tool may be there.
+    pub own: BTreeSet<SocketAddr>,
+    /// Where credentials may be taken from, whatever contracts say.
+    pub credentials: BTreeSet<CredentialSource>,
+    /// What is masked in whatever comes back.
+    pub secrets: Secrets,
     /// Where the log stood when the host began: what was intended up to there was intended by a process that is gone.
     pub begins_at: u64,
 }
@@ -122,6 +143,7 @@ struct Inner {
     policies: Policies,
     begins_at: u64,
     transport: Transport,
+    door: Door,
     lanes: Lanes,
     flights: Flights,
 }
@@ -145,6 +167,15 @@ impl ToolBroker {
         Ok(())
     }
 
+    /// The first tool of a plan whose credential this host may not take: which tool, and from where.
+    pub(crate) fn unknown_credential(&self, plan: &Plan) -> Option<(ToolName, String)> {
+        let known = &self.inner.door.allowed;
+        plan.used_tools().into_iter().find_map(|name| {
+            let from = &plan.tools.get(name)?.contract.credential()?.from;
+            (!known.contains(from)).then(|| (name.clone(), from.to_string()))
+        })
+    }
+
     /// A broker with nothing in flight.
     ///
     /// # Errors
@@ -156,8 +187,19 @@ impl ToolBroker {
             tools,
             schemas,
             policies,
+            signer,
+            own,
+            credentials,
+            secrets,
             begins_at,
         } = options;
+        let door = Door {
+            signer,
+            own,
+            allowed: credentials,
+            secrets: secrets.clone(),
+        };
+        door.learn_what_is_there();
         Ok(Self {
             inner: Arc::new(Inner {
                 record,
@@ -166,7 +208,8 @@ impl ToolBroker {
                 schemas,
                 policies,
                 begins_at,
-                transport: Transport::new()?,
+                transport: Transport::new(secrets)?,
+                door,
                 lanes: Lanes::new(),
                 flights: Flights::default(),
             }),
@@ -300,32 +343,6 @@ impl ToolBroker {
         schemas
             .check_arguments(&tool.input, arguments)
             .map_err(|mismatch| format!("arguments of {}: {mismatch}", tool.tool))
-    }
-
-    /// Keeps a result, in the event or as a blob.
-    async fn kept(
-        &self,
-        tenant: &TenantId,
-        tool: &Tool,
-        inspected: Inspected,
-    ) -> (Receipt, ResultCheck, Payload) {
-        let Inspected {
-            receipt,
-            check,
-            value,
-            why,
-        } = inspected;
-        if check != ResultCheck::Ok {
-            tracing::warn!(tool = %tool.tool, ?check, why, "a tool's result cannot be used");
-        }
-        match record::keep(&*self.inner.record, tenant, value).await {
-            Ok(value) => (receipt, check, value),
-            Err(too_large) => {
-                tracing::warn!(tool = %tool.tool, %too_large, "a tool's result cannot be kept");
-                let nothing = Payload::Inline(Value::Null);
-                (receipt, ResultCheck::OutputTooLarge, nothing)
-            }
-        }
     }
 }
 

@@ -98,7 +98,7 @@ impl CallbackSecrets {
 }
 
 /// Whoever reads the file sees all of it or none.
-fn make(path: &Path, bytes: &[u8]) -> io::Result<()> {
+pub(crate) fn make(path: &Path, bytes: &[u8]) -> io::Result<()> {
     use io::Write as _;
     let fresh = path.with_extension(format!("{}.new", std::process::id()));
     let mut file = fs::OpenOptions::new()
@@ -118,7 +118,7 @@ fn make(path: &Path, bytes: &[u8]) -> io::Result<()> {
     }
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
@@ -154,7 +154,7 @@ impl CallbackSecret {
     }
 }
 
-fn bytes(hex: &str) -> Option<Vec<u8>> {
+pub(crate) fn bytes(hex: &str) -> Option<Vec<u8>> {
     let digits = hex.as_bytes().chunks(2);
     digits
         .map(|pair| {

@@ -19,7 +19,7 @@ use coppice_topology::{Plan, plan::Agent};
 use self::scripted::Scripts;
 use crate::{
     limits::PROPOSAL_BYTES_MAX,
-    record::{self, Record},
+    record::{self, Apart, Record},
     schema::{Mismatch, Schemas},
 };
 
@@ -191,7 +191,7 @@ impl ModelGateway {
     }
 
     async fn keep(&self, tenant: &TenantId, value: Value) -> Result<Payload, Failure> {
-        let kept = record::keep(&*self.record, tenant, value).await;
+        let kept = record::keep(&*self.record, tenant, value, Apart::WhenLarge).await;
         kept.map_err(|too_large| Failure::malformed(too_large.to_string()))
     }
 

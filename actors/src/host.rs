@@ -18,7 +18,12 @@ mod start;
 mod supervise;
 mod tell;
 
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::SocketAddr,
+    path::PathBuf,
+    sync::Arc,
+};
 
 use coppice_kernel::Command;
 use coppice_messages::{
@@ -31,9 +36,10 @@ use coppice_messages::{
 };
 use coppice_store::{
     BusOptions, Credentials, DataDirError, Fatal, GuardCommand, OpenError, OpenLogError, Options,
-    ReadError, Realm, Store, clock,
+    ReadError, Realm, Role, Store, clock,
     log::{RowFilter, RowState},
 };
+use coppice_topology::tool::CredentialSource;
 use ractor::{Actor as _, ActorRef};
 use tokio::{sync::mpsc, task::JoinHandle};
 
@@ -60,9 +66,11 @@ use crate::{
     policy::Policies,
     run::Message,
     schema::Schemas,
+    secrets::Secrets,
     services::{Awake, Key, Services},
     sleep::{Sleepers, Wake},
     timers::Timers,
+    token::{TokenKeyError, TokenSigner},
 };
 
 /// Version of the program, as it stands in `host.started` and in the status.
@@ -149,7 +157,10 @@ impl Host {
         let policies = policy::of(&options)?;
         policy::announce(&store, started(&host, pid), &policies).await?;
         let schemas = Schemas::new();
-        let (broker, gateway) = ports(&store, options.endpoints, tools, (&schemas, &policies))?;
+        let door = door(&store, &options, port.address).await?;
+        let masked = door.secrets.clone();
+        let judges = (&schemas, &policies);
+        let (broker, gateway) = ports(&store, options.endpoints, tools, judges, door)?;
         let (timers, ticking) = Timers::start();
         let (due, whose_time_has_come) = mpsc::unbounded_channel();
         let (orphans, orphaned) = mpsc::unbounded_channel();
@@ -160,6 +171,7 @@ impl Host {
             gateway,
             schemas,
             policies,
+            secrets: masked,
             releases: crate::release::Releases::new(),
             releasing: tokio::sync::Mutex::default(),
             timers,
@@ -183,10 +195,7 @@ impl Host {
             services: services.clone(),
             roots: roots.clone(),
             callbacks: callbacks.clone(),
-            inspect: Inspect::with_releases(
-                services.store.log().clone(),
-                services.releases.clone(),
-            ),
+            inspect: inspect(&services),
             started_at,
         };
         let url = format!("http://{}", port.address);
@@ -255,12 +264,45 @@ impl Host {
     }
 }
 
+/// What the tool broker opens doors with, and which it does not.
+struct BrokerDoor {
+    signer: TokenSigner,
+    own: BTreeSet<SocketAddr>,
+    credentials: BTreeSet<CredentialSource>,
+    secrets: Secrets,
+}
+
+async fn door(
+    store: &Store,
+    options: &HostOptions,
+    http: SocketAddr,
+) -> Result<BrokerDoor, TokenKeyError> {
+    let nats = store.endpoint(Role::Operator).await.url.to_string();
+    Ok(BrokerDoor {
+        signer: TokenSigner::open(&options.data)?,
+        own: own_addresses(http, &nats),
+        credentials: options.credentials.clone(),
+        secrets: Secrets::default(),
+    })
+}
+
+fn inspect(services: &Services) -> Inspect {
+    Inspect::with_releases(services.store.log().clone(), services.releases.clone())
+}
+
+/// Where this host, or the bus on this machine, listens.
+fn own_addresses(http: SocketAddr, nats: &str) -> BTreeSet<SocketAddr> {
+    let nats = nats.rsplit('/').next().and_then(|nats| nats.parse().ok());
+    std::iter::once(http).chain(nats).collect()
+}
+
 /// The only ways to a tool and to a model.
 fn ports(
     store: &Store,
     endpoints: BTreeMap<String, String>,
     tools: InProcessTools,
     (schemas, policies): (&Schemas, &Policies),
+    door: BrokerDoor,
 ) -> Result<(ToolBroker, ModelGateway), BrokerError> {
     let record: Arc<dyn crate::record::Record> = Arc::new(store.clone());
     let broker = ToolBroker::new(BrokerOptions {
@@ -269,6 +311,10 @@ fn ports(
         tools,
         schemas: schemas.clone(),
         policies: policies.clone(),
+        signer: Some(door.signer),
+        own: door.own,
+        credentials: door.credentials,
+        secrets: door.secrets,
         // The start of this host is recorded, and none of its actors has started.
         begins_at: store.status().pos,
     })?;

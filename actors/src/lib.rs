@@ -16,6 +16,8 @@ pub mod record;
 pub mod release;
 mod run;
 pub mod schema;
+pub mod secrets;
 mod services;
 mod sleep;
 mod timers;
+pub mod token;

@@ -14,6 +14,14 @@ pub const LOOKUP_FRAME_BYTES: u64 = 64 << 10;
 pub const WORDS_MAX: usize = 300;
 /// Longest wait that the outside can ask for; a longer one is cut to this.
 pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(3_600);
+/// How long the command that gives a credential may take; then the request does not leave.
+pub const CREDENTIAL_WAIT: Duration = Duration::from_secs(3);
+/// Longest credential; a longer one is not sent.
+pub const CREDENTIAL_BYTES_MAX: usize = 8 << 10;
+/// Secrets that are masked in what comes back; beyond it the oldest is forgotten.
+pub const SECRETS_KEPT: usize = 1_024;
+/// How long the token counts that a request to an HTTP tool carries.
+pub const TOKEN_VALID: Duration = Duration::from_secs(60);
 /// First pause before a question that changes nothing is asked again.
 pub const ASK_AGAIN_FIRST: Duration = Duration::from_millis(50);
 /// Longest pause before a question that changes nothing is asked again.

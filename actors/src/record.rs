@@ -105,20 +105,48 @@ pub(crate) fn resolve(record: &dyn Record, tenant: &TenantId, payload: &Payload)
     }
 }
 
+/// When a value is kept as a blob.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Apart {
+    /// When it is too large for an event.
+    WhenLarge,
+    /// Always: whoever watches events does not see it.
+    Always,
+}
+
 /// The payload of a value. A large value is stored first, however long the store takes: what happened outside must be recorded.
 pub(crate) async fn keep(
     record: &dyn Record,
     tenant: &TenantId,
     value: Value,
+    apart: Apart,
 ) -> Result<Payload, TooLarge> {
-    let (payload, bytes) = Payload::of(value);
+    let (payload, bytes) = match apart {
+        // Nothing is no secret.
+        Apart::Always if value != Value::Null => {
+            let (payload, bytes) = Payload::blob_of(&value);
+            (payload, Some(bytes))
+        }
+        Apart::Always | Apart::WhenLarge => Payload::of(value),
+    };
     let Some(bytes) = bytes else {
         return Ok(payload);
     };
+    put(record, tenant, bytes).await.map(|()| payload)
+}
+
+/// Stores bytes that no event cites as a value; what is larger than any blob may be is not kept.
+pub(crate) async fn keep_bytes(record: &dyn Record, tenant: &TenantId, bytes: Vec<u8>) {
+    if let Err(too_large) = put(record, tenant, bytes).await {
+        tracing::warn!(%too_large, "a bad result cannot be kept");
+    }
+}
+
+async fn put(record: &dyn Record, tenant: &TenantId, bytes: Vec<u8>) -> Result<(), TooLarge> {
     let mut attempt = 0;
     loop {
         match record.put_blob(tenant.clone(), bytes.clone()).await {
-            Ok(_) => return Ok(payload),
+            Ok(_) => return Ok(()),
             Err(BlobError::TooLarge { bytes }) => return Err(TooLarge { bytes }),
             Err(error @ (BlobError::LogUnreadable | BlobError::Unknown)) => {
                 tracing::warn!(%error, "a result cannot be stored yet");

@@ -21,8 +21,8 @@ use tokio::sync::mpsc;
 
 use crate::{
     broker::ToolBroker, faults::Faults, gateway::ModelGateway, limits::BLOCKED_NAMED,
-    policy::Policies, release::Releases, run::Message, schema::Schemas, sleep::Sleepers,
-    timers::Timers,
+    policy::Policies, release::Releases, run::Message, schema::Schemas, secrets::Secrets,
+    sleep::Sleepers, timers::Timers,
 };
 
 /// One run of one tenant.
@@ -49,6 +49,8 @@ pub(crate) struct Services {
     pub gateway: ModelGateway,
     pub schemas: Schemas,
     pub policies: Policies,
+    /// What is masked before anything from outside is kept.
+    pub secrets: Secrets,
     pub releases: Releases,
     /// Held while a release that is new to the host is compiled and stored.
     pub releasing: tokio::sync::Mutex<()>,

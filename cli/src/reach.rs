@@ -267,6 +267,7 @@ pub fn refused(error: &ApiError) -> Failure {
         | Code::InvalidInput
         | Code::InvalidRelease
         | Code::UnknownEndpoint
+        | Code::UnknownCredential
         | Code::KeyConflict
         | Code::UnknownRun
         | Code::UnknownOperation

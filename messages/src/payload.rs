@@ -56,6 +56,17 @@ impl Payload {
         }
     }
 
+    /// The blob of a value, however small it is, with its bytes, which must be stored before.
+    #[must_use]
+    pub fn blob_of(value: &Value) -> (Self, Vec<u8>) {
+        let bytes = value.canonical();
+        let payload = Self::Blob {
+            digest: Digest::of(&bytes),
+            bytes: bytes.len() as u64,
+        };
+        (payload, bytes)
+    }
+
     /// Puts `value` in the event, or, when it is too large, returns the blob's bytes that must be stored before.
     #[must_use]
     pub fn of(value: Value) -> (Self, Option<Vec<u8>>) {

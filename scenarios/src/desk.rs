@@ -16,6 +16,7 @@ mod line;
 mod refusal;
 mod seed;
 mod store;
+mod vouched;
 mod webhooks;
 mod witness;
 mod world;
@@ -71,6 +72,14 @@ pub enum DeskError {
         /// What the system said.
         source: std::io::Error,
     },
+    /// The file that says whom the desk knows cannot be used.
+    #[error("the file {}, which says whom the desk knows, cannot be used", path.display())]
+    Outside {
+        /// The file.
+        path: PathBuf,
+        /// What the system or the reader said.
+        source: std::io::Error,
+    },
     /// The server stopped by itself.
     #[error("the desk's HTTP server stopped")]
     Serve(#[source] std::io::Error),
@@ -100,8 +109,9 @@ pub async fn serve(
     };
     let listener = TcpListener::bind(options.listen).await.map_err(refused)?;
     let address = Listener::local_addr(&listener).map_err(refused)?;
+    let door = vouched::Door::of(options.outside.as_deref(), address)?;
     let sender = webhooks::Sender::new(options.outside);
-    let desk = Arc::new(http::Desk::new(store, options.world, sender));
+    let desk = Arc::new(http::Desk::new(store, options.world, sender, door));
     desk.go_on_delivering().await;
     let service =
         http::router(Arc::clone(&desk)).into_make_service_with_connect_info::<line::Line>();

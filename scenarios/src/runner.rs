@@ -24,6 +24,7 @@ use coppice_actors::{
     callback::SecretsError,
     faults::Fault,
     host::{BusChoice, HostOptions},
+    token::TokenKeyError,
 };
 use coppice_messages::ids::{ClientKey, InvalidId, TenantId, TreeId};
 use coppice_store::{DataDir, DataDirError, Log, OpenLogError, ReadError, clock};
@@ -96,6 +97,9 @@ pub enum RunError {
     /// The secrets for callbacks.
     #[error(transparent)]
     Secrets(#[from] SecretsError),
+    /// The key that vouches for requests to tools.
+    #[error(transparent)]
+    Token(#[from] TokenKeyError),
     /// The host.
     #[error(transparent)]
     Host(#[from] HostedError),
@@ -162,6 +166,7 @@ impl RunError {
             Self::Interrupted
             | Self::Policies { .. }
             | Self::Secrets(_)
+            | Self::Token(_)
             | Self::Desk(_)
             | Self::DeskGone(_)
             | Self::Client(_)

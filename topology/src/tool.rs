@@ -1,5 +1,7 @@
 //! Tool contracts: what a tool takes, gives and does, and how an unclear outcome of it is resolved (`spec/effects.md` 1).
 
+mod credential;
+mod data;
 mod schema;
 mod transport;
 mod world;
@@ -11,6 +13,8 @@ use coppice_messages::{Bytes, Millis, Operation, ids::ToolName};
 use serde::{Deserialize, Serialize};
 
 pub use self::{
+    credential::{Credential, CredentialSource},
+    data::{Data, DataClass, origin},
     schema::Schema,
     transport::{
         ErrorRow, Http, HttpRequest, InProcess, InProcessLookup, Lookup, Meaning, Method,
@@ -60,6 +64,9 @@ pub struct Tool {
     /// Rate and concurrency.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<Limits>,
+    /// Which data it handles, and where they may go.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<Data>,
 }
 
 /// How much harm a wrong call can do.
@@ -164,6 +171,15 @@ impl Tool {
             .into_iter()
             .chain(probes.into_iter().flatten().map(|probe| &*probe.url));
         call.into_iter().chain(lookup).chain(around).collect()
+    }
+
+    /// Where its credential is.
+    #[must_use]
+    pub fn credential(&self) -> Option<&Credential> {
+        match &self.transport {
+            Transport::Http(http) => http.credential.as_ref(),
+            Transport::InProcess(_) => None,
+        }
     }
 
     /// Whether a call changes nothing outside.

@@ -11,6 +11,7 @@ use coppice_topology::tool::{Attempts, Meaning, Tool, Transport};
 
 use super::{
     in_process::ToolFailure,
+    kept::redacted,
     transport::{Answer, Fault},
 };
 use crate::{
@@ -25,6 +26,8 @@ pub(super) struct Inspected {
     pub(super) check: ResultCheck,
     /// Null when it cannot be used.
     pub(super) value: Value,
+    /// What cannot be used, as it came.
+    pub(super) bad: Option<Vec<u8>>,
     /// What is wrong with it, for people.
     pub(super) why: String,
 }
@@ -181,6 +184,7 @@ fn inspect(tool: &Tool, schemas: &Schemas, body: Option<&[u8]>) -> Inspected {
             },
             check: ResultCheck::OutputInvalid,
             value: Value::Null,
+            bad: Some(body.to_owned()),
             why: invalid.to_string(),
         },
     }
@@ -202,13 +206,15 @@ pub(super) fn inspect_value(tool: &Tool, schemas: &Schemas, value: Value) -> Ins
         Ok(()) => Inspected {
             receipt,
             check: ResultCheck::Ok,
-            value,
+            value: redacted(tool, value),
+            bad: None,
             why: String::new(),
         },
         Err(mismatch) => Inspected {
             receipt,
             check: ResultCheck::OutputInvalid,
             value: Value::Null,
+            bad: Some(canonical),
             why: mismatch.to_string(),
         },
     }
@@ -229,6 +235,7 @@ fn too_large(tool: &Tool) -> Inspected {
         receipt: Receipt::default(),
         check: ResultCheck::OutputTooLarge,
         value: Value::Null,
+        bad: None,
         why: format!("more than {}", tool.result_bytes_max()),
     }
 }

@@ -19,6 +19,7 @@ use super::{
     SendRequest, ToolBroker,
     answer::{Inspected, inspect_value},
     in_process::NoAnswer,
+    leave::Kept,
     outgoing::Asking,
     probe::Look,
     request,
@@ -200,11 +201,17 @@ impl ToolBroker {
             method: lookup.method,
             url: &lookup.url,
         };
-        let asked = match request::read(tool, look, self.inner.filling(asking), most) {
+        let mut asked = match request::read(tool, look, self.inner.filling(asking), most) {
             Ok(asked) => asked,
             Err(unsendable) => return Seen::Useless(unsendable.to_string()),
         };
         let _place = self.inner.lanes.enter_host().await;
+        if let Err(kept) = self.inner.dress(tool, &mut asked).await {
+            return match kept {
+                Kept::Never(why) => Seen::Useless(why),
+                Kept::NotNow(why) => Seen::Silent(why),
+            };
+        }
         let exchanged = self.inner.transport.read(asked).await;
         self.see(tool, lookup, exchanged, asking.arguments)
     }

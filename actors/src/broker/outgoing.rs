@@ -13,7 +13,7 @@ use super::{
     Inner,
     answer::{self, Verdict},
     in_process::{Prepared, ToolCall},
-    moment::Moment,
+    moment::{Moment, Withheld},
     request::{self, Filling},
     target::Target,
     transport::{self, Fault},
@@ -62,6 +62,7 @@ impl Inner {
         Filling {
             endpoints: &self.endpoints,
             tenant: asking.tenant,
+            run: asking.run,
             key: asking.key,
             trace: asking.trace,
             arguments: asking.arguments,
@@ -97,7 +98,11 @@ impl Inner {
         reserved: &Spent,
     ) -> (Verdict, Spent) {
         match outgoing {
-            Outgoing::Http(request) => {
+            Outgoing::Http(mut request) => {
+                if let Err(kept) = self.dress(tool, &mut request).await {
+                    let usage = answer::usage(tool.operation, 0, reserved);
+                    return (Verdict::Not(Withheld::from(kept).into()), usage);
+                }
                 let sent = request.bytes();
                 let exchanged = if tool.is_read() {
                     self.transport.read(request).await
@@ -129,7 +134,10 @@ impl Inner {
     pub(super) async fn read(&self, tool: &Tool, outgoing: Outgoing) -> Verdict {
         let (schemas, usage) = (&self.schemas, Spent::default());
         match outgoing {
-            Outgoing::Http(request) => {
+            Outgoing::Http(mut request) => {
+                if let Err(kept) = self.dress(tool, &mut request).await {
+                    return Verdict::Not(Withheld::from(kept).into());
+                }
                 let exchanged = self.transport.read(request).await;
                 answer::judge(tool, schemas, exchanged, usage)
             }

@@ -12,7 +12,10 @@ use coppice_topology::{
     tool::{Method, Probe, Tool},
 };
 
-use super::{SendRequest, ToolBroker, moment::Withheld, outgoing::Asking, pinned, request};
+use super::{
+    SendRequest, ToolBroker, kept::redacted, leave::Kept, moment::Withheld, outgoing::Asking,
+    pinned, request,
+};
 use crate::{
     limits::{ASK_AGAIN_FIRST, ASK_AGAIN_LONGEST},
     record,
@@ -113,7 +116,7 @@ impl ToolBroker {
             let left = until - clock::mono();
             let not_shown = match self.look(tool, postcondition.into(), asking).await {
                 Looked::Body(body) => match held(postcondition, &body, asking) {
-                    Ok(()) => return self.shown(&request, body).await,
+                    Ok(()) => return self.shown(&request, tool, body).await,
                     Err(not_shown) => Some(not_shown),
                 },
                 Looked::Nothing(seen) => {
@@ -196,8 +199,8 @@ impl ToolBroker {
         }
     }
 
-    async fn shown(&self, request: &SendRequest, body: Value) -> ProbeOutcome {
-        match record::keep(&*self.inner.record, &request.tenant, body).await {
+    async fn shown(&self, request: &SendRequest, tool: &Tool, body: Value) -> ProbeOutcome {
+        match self.keep(&request.tenant, tool, redacted(tool, body)).await {
             Ok(seen) => ProbeOutcome::Holds(seen),
             Err(too_large) => ProbeOutcome::Unreadable {
                 why: too_large.to_string(),
@@ -209,12 +212,18 @@ impl ToolBroker {
     pub(super) async fn look(&self, tool: &Tool, look: Look<'_>, asking: Asking<'_>) -> Looked {
         let most = tool.result_bytes_max().0;
         let asked = request::read(tool, look, self.inner.filling(asking), most);
-        let asked = match asked {
+        let mut asked = match asked {
             Ok(asked) => asked,
             Err(unsendable) => return Looked::Useless(unsendable.to_string()),
         };
         let path = asked.url.path().to_owned();
         let _place = self.inner.lanes.enter_host().await;
+        if let Err(kept) = self.inner.dress(tool, &mut asked).await {
+            return match kept {
+                Kept::Never(why) => Looked::Useless(why),
+                Kept::NotNow(why) => Looked::Silent(why),
+            };
+        }
         let answer = match self.inner.transport.read(asked).await {
             Ok(answer) => answer,
             Err(fault) => return Looked::Silent(fault.words()),

@@ -12,10 +12,7 @@ use coppice_store::clock;
 use coppice_topology::{Plan, tool::Tool};
 
 use super::{ToolBroker, answer::Verdict, outgoing::Asking};
-use crate::{
-    limits::{ASK_AGAIN_FIRST, ASK_AGAIN_LONGEST},
-    record,
-};
+use crate::limits::{ASK_AGAIN_FIRST, ASK_AGAIN_LONGEST};
 
 /// One read that checks something.
 #[derive(Clone)]
@@ -85,6 +82,9 @@ impl ToolBroker {
             Verdict::Not(EffectOutcome::NotSent { why } | EffectOutcome::Unknown { why }) => {
                 return Err(why);
             }
+            Verdict::Not(EffectOutcome::Withdrawn { why }) => {
+                return Ok(CheckOutcome::Unreadable { why });
+            }
             Verdict::Not(EffectOutcome::Declined { code, message, .. }) => {
                 let why = format!("{code}: {message}");
                 return Ok(CheckOutcome::Unreadable { why });
@@ -101,8 +101,12 @@ impl ToolBroker {
             ResultCheck::OutputInvalid => unusable("output_invalid", &inspected.why),
             ResultCheck::OutputTooLarge => unusable("output_too_large", &inspected.why),
             ResultCheck::Ok => {
-                let record = &*self.inner.record;
-                match record::keep(record, &request.tenant, inspected.value).await {
+                let tool = readable(&request.plan, &request.tool);
+                let kept = match tool {
+                    Ok(tool) => self.keep(&request.tenant, tool, inspected.value).await,
+                    Err(why) => return Ok(CheckOutcome::Unreadable { why }),
+                };
+                match kept {
                     Ok(value) => CheckOutcome::Read(value),
                     Err(too_large) => unusable("output_too_large", &too_large.to_string()),
                 }

@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
 use coppice_messages::{
     Value,
     event::effect::Receipt,
-    ids::{EffectKey, TenantId},
+    ids::{EffectKey, RunId, TenantId},
 };
 use coppice_topology::tool::{Http, HttpRequest, Method, Tool};
 use reqwest::{
@@ -16,7 +16,10 @@ use reqwest::{
     header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
 };
 
-use super::{probe::Look, transport::Request};
+use super::{
+    probe::Look,
+    transport::{Request, Sender},
+};
 
 /// Why no request can be made of these arguments.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -50,10 +53,22 @@ pub(super) enum Unsendable {
 pub(super) struct Filling<'a> {
     pub(super) endpoints: &'a BTreeMap<String, String>,
     pub(super) tenant: &'a TenantId,
+    pub(super) run: &'a RunId,
     pub(super) key: Option<EffectKey>,
     pub(super) trace: Option<&'a str>,
     pub(super) arguments: &'a Value,
     pub(super) receipt: Option<&'a Receipt>,
+}
+
+impl Filling<'_> {
+    /// Who asks, and under which key as far as the tool is told one.
+    fn sender(&self, key: Option<EffectKey>) -> Sender {
+        Sender {
+            tenant: self.tenant.clone(),
+            run: self.run.clone(),
+            key,
+        }
+    }
 }
 
 /// The call itself.
@@ -83,6 +98,7 @@ pub(super) fn call(tool: &Tool, http: &Http, filling: Filling<'_>) -> Result<Req
         Method::Get | Method::Delete => None,
     };
     Ok(Request {
+        of: filling.sender(filling.key.filter(|_| key_header.is_some())),
         method: method_of(*method),
         url: address(tool, url, filling)?,
         headers,
@@ -100,6 +116,7 @@ pub(super) fn read(
     answer_bytes_max: u64,
 ) -> Result<Request, Unsendable> {
     Ok(Request {
+        of: filling.sender(None),
         method: method_of(look.method),
         url: address(tool, look.url, filling)?,
         headers: headers(tool, filling)?,

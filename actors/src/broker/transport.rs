@@ -13,7 +13,10 @@ use std::{
     time::Duration,
 };
 
-use coppice_messages::Millis;
+use coppice_messages::{
+    Millis,
+    ids::{EffectKey, RunId, TenantId},
+};
 use reqwest::{
     Client, ClientBuilder, Response,
     header::{HeaderMap, RETRY_AFTER},
@@ -22,10 +25,22 @@ use reqwest::{
 use tower::{Layer, Service};
 
 use super::moment::{MOMENT, Moment};
-use crate::limits::{REFUSAL_BYTES_MAX, RETRY_AFTER_MAX};
+use crate::{
+    limits::{REFUSAL_BYTES_MAX, RETRY_AFTER_MAX},
+    secrets::Secrets,
+};
+
+/// For whom a request is made.
+#[derive(Debug, Clone)]
+pub(super) struct Sender {
+    pub(super) tenant: TenantId,
+    pub(super) run: RunId,
+    pub(super) key: Option<EffectKey>,
+}
 
 /// What is sent.
 pub(super) struct Request {
+    pub(super) of: Sender,
     pub(super) method: reqwest::Method,
     pub(super) url: reqwest::Url,
     pub(super) headers: HeaderMap,
@@ -72,15 +87,18 @@ impl Fault {
 /// The way to tools; cheap to clone.
 #[derive(Clone)]
 pub(super) struct Transport {
+    secrets: Secrets,
     fresh: Client,
     kept: Client,
 }
 
 impl Transport {
-    pub(super) fn new() -> Result<Self, reqwest::Error> {
+    /// What comes back has none of these secrets.
+    pub(super) fn new(secrets: Secrets) -> Result<Self, reqwest::Error> {
         // Whoever was first in this process has installed a provider as good as this one.
         let _installed = rustls::crypto::ring::default_provider().install_default();
         Ok(Self {
+            secrets,
             fresh: client(|builder| builder.pool_max_idle_per_host(0))?,
             kept: client(|builder| builder)?,
         })
@@ -95,7 +113,7 @@ impl Transport {
         // Boxed: whoever waits for a tool is moved a few times before it begins, and most of its size would be this.
         let exchange = Box::pin(exchange(&self.fresh, request));
         let exchanged = MOMENT.scope(moment.clone(), exchange).await;
-        exchanged.map_err(|fault| match fault {
+        self.masked(exchanged).map_err(|fault| match fault {
             Fault::Lost(why) if !moment.has_passed() => Fault::NoConnection(why),
             fault => fault,
         })
@@ -103,7 +121,20 @@ impl Transport {
 
     /// An exchange that changes nothing outside.
     pub(super) async fn read(&self, request: Request) -> Result<Answer, Fault> {
-        Box::pin(exchange(&self.kept, request)).await
+        self.masked(Box::pin(exchange(&self.kept, request)).await)
+    }
+
+    fn masked(&self, exchanged: Result<Answer, Fault>) -> Result<Answer, Fault> {
+        match exchanged {
+            Ok(answer) => Ok(Answer {
+                body: answer.body.map(|body| self.secrets.mask_body(body)),
+                ..answer
+            }),
+            Err(Fault::NoConnection(why)) => {
+                Err(Fault::NoConnection(self.secrets.mask(&why).into_owned()))
+            }
+            Err(Fault::Lost(why)) => Err(Fault::Lost(self.secrets.mask(&why).into_owned())),
+        }
     }
 }
 

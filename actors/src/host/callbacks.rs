@@ -138,6 +138,12 @@ impl Callbacks {
         request: CallbackRequest,
     ) -> Result<Called, ApiError> {
         short("id", &request.id)?;
+        // A tool that knows a secret may send it back this way, too.
+        let request = CallbackRequest {
+            value: self.services.secrets.mask_value(request.value),
+            id: self.services.secrets.mask(&request.id).into_owned(),
+            ..request
+        };
         let key: EffectKey = request
             .key
             .parse()

@@ -10,7 +10,7 @@ use ractor::SpawnErr;
 
 use crate::{
     broker::BrokerError, callback::SecretsError, endpoint::EndpointError, faults::BookError,
-    policy::PolicyError,
+    policy::PolicyError, token::TokenKeyError,
 };
 
 /// Why a host does not start. Each is a fault of the environment unless [`HostError::is_bad_input`] says that it is one of the options.
@@ -56,6 +56,9 @@ pub enum HostError {
     /// The policy set.
     #[error(transparent)]
     Policies(#[from] PolicyError),
+    /// The key that signs the tokens of requests to tools.
+    #[error(transparent)]
+    Token(#[from] TokenKeyError),
     /// The book of injected faults.
     #[error(transparent)]
     Faults(#[from] BookError),
@@ -123,6 +126,7 @@ impl HostError {
             | Self::Runtime(_)
             | Self::Log(_)
             | Self::Broker(_)
+            | Self::Token(_)
             | Self::Faults(_)
             | Self::Record(_)
             | Self::Supervisor(_)

@@ -1,9 +1,15 @@
 //! How a host is started. Plain data, so that a parent process can hand it to the host that it starts.
 
-use std::{collections::BTreeMap, fmt, net::SocketAddr, path::PathBuf};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    net::SocketAddr,
+    path::PathBuf,
+};
 
 use coppice_messages::{Bytes, Millis};
 use coppice_store::{ServerAddress, limits::DISK_BYTES_RESERVED};
+use coppice_topology::tool::CredentialSource;
 use serde::{Deserialize, Serialize};
 
 use crate::faults::Fault;
@@ -80,6 +86,9 @@ pub struct HostOptions {
     /// The directory of the policy set; none: what envelopes and contracts allow is allowed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policies: Option<PathBuf>,
+    /// Where credentials of tools may be taken from: a contract that names another place is refused.
+    #[serde(default)]
+    pub credentials: BTreeSet<CredentialSource>,
     /// Faults on purpose. Refused unless `allow_faults` is set.
     #[serde(default)]
     pub faults: Vec<Fault>,
@@ -122,6 +131,7 @@ impl HostOptions {
             http: HttpChoice::Free,
             endpoints: BTreeMap::new(),
             policies: None,
+            credentials: BTreeSet::new(),
             faults: Vec::new(),
             allow_faults: false,
             feed: true,

@@ -188,7 +188,20 @@ async fn plan(
 fn able(services: &Services, plan: &Plan) -> Result<(), ApiError> {
     let able = services.broker.check(plan);
     able.map_err(|missing| ApiError::new(Code::InvalidRelease, missing.to_string()))?;
-    reachable(services, plan)
+    reachable(services, plan)?;
+    opens(services, plan)
+}
+
+/// Whether this host may take every credential that a tool needs.
+fn opens(services: &Services, plan: &Plan) -> Result<(), ApiError> {
+    let Some((tool, from)) = services.broker.unknown_credential(plan) else {
+        return Ok(());
+    };
+    let message = format!(
+        "the tool {tool} of {} needs the credential {from}, and this host was not told that it may use it: start it with --credential '{from}'",
+        plan.name
+    );
+    Err(ApiError::new(Code::UnknownCredential, message))
 }
 
 /// One that the log has needs no documents; of another they are compiled before anything is stored.

@@ -2,6 +2,7 @@
 
 mod flights;
 mod functions;
+mod leaving;
 mod lookups;
 mod outcomes;
 mod probes;
@@ -9,12 +10,13 @@ mod reads;
 mod requests;
 mod withheld;
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use coppice_actors::{
     broker::{BrokerOptions, InProcessTools, SendRequest, ToolBroker},
     policy::Policies,
     schema::Schemas,
+    secrets::Secrets,
 };
 use coppice_kernel::command::EffectOutcome;
 use coppice_messages::{
@@ -67,6 +69,10 @@ impl Calling {
             tools: InProcessTools::new(),
             schemas: Schemas::new(),
             policies: Policies::none(),
+            signer: None,
+            own: BTreeSet::new(),
+            credentials: BTreeSet::new(),
+            secrets: Secrets::default(),
             begins_at: 0,
         });
         Self {

@@ -62,6 +62,19 @@ impl Recorder {
         *self.cancelled.lock().unwrap() = Some(whose.to_owned());
     }
 
+    /// Every blob, as text.
+    pub fn everything(&self) -> String {
+        let blobs = self.blobs.lock().unwrap();
+        let texts = blobs.values().map(|bytes| String::from_utf8_lossy(bytes));
+        texts.collect::<Vec<_>>().join("\n")
+    }
+
+    /// One blob, as text.
+    pub fn text(&self, digest: &Digest) -> String {
+        let blobs = self.blobs.lock().unwrap();
+        String::from_utf8_lossy(&blobs[digest]).into_owned()
+    }
+
     pub fn forget(&self, blob: &Digest) {
         self.blobs.lock().unwrap().remove(blob);
     }

@@ -9,6 +9,7 @@ use coppice_messages::{
     ids::{ClientKey, RunId, TenantId, TreeId},
 };
 use coppice_scenarios::scenario::CancelAddress;
+use coppice_topology::tool::CredentialSource;
 
 /// Which NATS server.
 #[derive(Debug, Clone, Default, Args)]
@@ -102,6 +103,9 @@ pub struct UpArgs {
     /// The directory of the policy set; changes in it are followed
     #[arg(long, value_name = "DIR")]
     pub policies: Option<PathBuf>,
+    /// Where a tool's credential may be taken from: env:NAME, file:PATH or exec:COMMAND; may be given many times
+    #[arg(long = "credential", value_name = "SOURCE")]
+    pub credentials: Vec<CredentialSource>,
     /// Where to listen for callbacks [default: 127.0.0.1:7717, else a free port there]
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub http: Option<SocketAddr>,

@@ -14,6 +14,7 @@ mod living;
 mod output;
 mod repeated;
 mod scenarios;
+mod secrets;
 mod shapes;
 mod shared;
 mod shared_bus;

@@ -92,10 +92,22 @@ impl Place {
         up
     }
 
+    /// A host with these arguments and variables.
+    pub fn up_under(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Up {
+        let up = self.started_under(arguments, variables);
+        assert!(up.said.contains("\"host\""), "{}", up.said);
+        up
+    }
+
     /// The same, once it said that it is up or ended.
     pub fn started(&self, arguments: &[&str]) -> Up {
+        self.started_under(arguments, &[])
+    }
+
+    fn started_under(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Up {
         let mut child = self
             .command(&[&["up", "--json"], arguments].concat())
+            .envs(variables.iter().copied())
             .stdout(Stdio::piped())
             .spawn()
             .expect("the program can be started");

@@ -68,7 +68,7 @@ impl Arrival {
     }
 }
 
-fn tenant(headers: &HeaderMap) -> Result<String, Refusal> {
+pub(super) fn tenant(headers: &HeaderMap) -> Result<String, Refusal> {
     let Some(value) = headers.get("Coppice-Tenant") else {
         return Ok("default".to_owned());
     };
@@ -89,7 +89,7 @@ fn tenant(headers: &HeaderMap) -> Result<String, Refusal> {
         })
 }
 
-fn key(headers: &HeaderMap) -> Result<String, Refusal> {
+pub(super) fn key(headers: &HeaderMap) -> Result<String, Refusal> {
     let Some(value) = headers.get("Idempotency-Key") else {
         return Ok(String::new());
     };

@@ -20,6 +20,7 @@ use super::{
     line::Line,
     refusal::Refusal,
     store::Store,
+    vouched::Door,
     webhooks::{self, Sender},
     witness,
     world::{Behaviour, Route, World},
@@ -31,6 +32,7 @@ pub(super) struct Desk {
     store: Mutex<Option<Store>>,
     world: World,
     pub(super) sender: Sender,
+    door: Door,
 }
 
 /// How a request ends that gets no good reply.
@@ -41,11 +43,12 @@ pub(super) enum Failed {
 }
 
 impl Desk {
-    pub(super) fn new(store: Store, world: World, sender: Sender) -> Self {
+    pub(super) fn new(store: Store, world: World, sender: Sender, door: Door) -> Self {
         Self {
             store: Mutex::new(Some(store)),
             world,
             sender,
+            door,
         }
     }
 
@@ -134,6 +137,9 @@ impl Desk {
             .extensions()
             .get::<ConnectInfo<Line>>()
             .map(|info| info.0.clone());
+        if let Err(refusal) = self.door.check(&request) {
+            return refusal.into_response();
+        }
         let arrival = match Arrival::read(route, place, request).await {
             Ok(arrival) => arrival,
             Err(refusal) => return refusal.into_response(),

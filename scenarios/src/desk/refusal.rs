@@ -21,6 +21,8 @@ pub(super) enum Refusal {
         header: &'static str,
         rule: &'static str,
     },
+    #[error("nobody vouches for this request: {0}")]
+    Unvouched(String),
     #[error("the body is larger than {} bytes", limits::BODY_BYTES)]
     TooLarge,
     #[error("the query must have exactly one parameter, one of: {0}")]
@@ -65,6 +67,7 @@ impl Refusal {
             Self::Malformed { .. } => (StatusCode::BAD_REQUEST, "malformed"),
             Self::Invalid { .. } => (StatusCode::BAD_REQUEST, "invalid"),
             Self::Header { .. } => (StatusCode::BAD_REQUEST, "bad_header"),
+            Self::Unvouched(_) => (StatusCode::UNAUTHORIZED, "unvouched"),
             Self::Criterion(_) => (StatusCode::BAD_REQUEST, "bad_query"),
             Self::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "too_large"),
             Self::NotFound { .. } => (StatusCode::NOT_FOUND, "not_found"),

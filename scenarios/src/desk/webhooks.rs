@@ -30,6 +30,9 @@ pub struct Outside {
     pub endpoint: PathBuf,
     /// The secret of each tenant.
     pub secrets: BTreeMap<String, String>,
+    /// The key of the host: with it, a request without a token of this host is refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_key: Option<String>,
 }
 
 /// What a desk knows of a host's `endpoint.json`.

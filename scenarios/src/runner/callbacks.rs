@@ -6,6 +6,7 @@ use coppice_actors::{
     callback::CallbackSecrets,
     endpoint,
     faults::{Action, Fault},
+    token::TokenSigner,
 };
 use coppice_messages::ids::TenantId;
 use coppice_store::clock;
@@ -34,6 +35,7 @@ pub fn outside(data: &Path, tenant: &TenantId, world: &World) -> Result<Outside,
     Ok(Outside {
         endpoint: data.join(endpoint::FILE),
         secrets,
+        tool_key: Some(TokenSigner::open(&data)?.key().text()),
     })
 }
 

@@ -4,6 +4,7 @@ mod business;
 mod memory;
 mod misbehaviour;
 mod process;
+mod vouched;
 mod webhooks;
 
 use std::{

@@ -104,6 +104,7 @@ impl Tool {
             postcondition: None,
             idempotency: Idempotency::default(),
             limits: None,
+            data: None,
         }
     }
 }

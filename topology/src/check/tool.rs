@@ -2,6 +2,7 @@
 
 use coppice_messages::Bytes;
 
+mod data;
 mod url;
 mod world;
 
@@ -41,6 +42,7 @@ pub(super) fn check(loaded: &Loaded<Tool>, faults: &mut Vec<Diagnostic>) {
     }
     findable(loaded, faults);
     world::check(loaded, faults);
+    data::check(loaded, faults);
     pointers(loaded, faults);
     idempotency(loaded, faults);
 }

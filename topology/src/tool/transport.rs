@@ -3,6 +3,7 @@
 use coppice_messages::{Bytes, Millis};
 use serde::{Deserialize, Serialize};
 
+use super::Credential;
 use crate::expr::Condition;
 
 /// How a tool is called.
@@ -32,6 +33,9 @@ pub struct Http {
     /// What happens with an unclear outcome.
     #[serde(default)]
     pub on_unknown: OnUnknown,
+    /// What opens the outside's door; sent as a bearer token. Absent: none is needed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub credential: Option<Credential>,
 }
 
 /// One HTTP request.

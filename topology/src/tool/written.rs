@@ -6,7 +6,8 @@ use coppice_messages::{Operation, ids::ToolName};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    EffectClass, Http, Idempotency, InProcess, Limits, Probe, Resource, Schema, Tool, Transport,
+    Data, EffectClass, Http, Idempotency, InProcess, Limits, Probe, Resource, Schema, Tool,
+    Transport,
 };
 
 #[derive(Clone, Serialize, Deserialize)]
@@ -36,6 +37,8 @@ pub(super) struct Written {
     idempotency: Idempotency,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     limits: Option<Limits>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    data: Option<Data>,
 }
 
 /// A tool that does not say in one way how it is called.
@@ -73,6 +76,7 @@ impl TryFrom<Written> for Tool {
             postcondition: written.postcondition,
             idempotency: written.idempotency,
             limits: written.limits,
+            data: written.data,
         })
     }
 }
@@ -100,6 +104,7 @@ impl From<Tool> for Written {
             postcondition: tool.postcondition,
             idempotency: tool.idempotency,
             limits: tool.limits,
+            data: tool.data,
         }
     }
 }

@@ -13,7 +13,9 @@ fn tool() -> Tool {
 
 fn filled(template: &str, text: &str) -> Result<Url, Unsendable> {
     let endpoints = [("desk".to_owned(), "http://desk.example:7801/".to_owned())].into();
+    let run = "root-1".parse().unwrap();
     let filling = Filling {
+        run: &run,
         endpoints: &endpoints,
         tenant: &TenantId::default_tenant(),
         key: None,

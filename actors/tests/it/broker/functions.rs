@@ -73,6 +73,10 @@ fn calling(desk: &Arc<Desk>, begins_at: u64) -> Calling {
         tools: InProcessTools::new().with("desk", Function(desk.clone())),
         schemas: Schemas::new(),
         policies: Policies::none(),
+        signer: None,
+        own: BTreeSet::new(),
+        credentials: BTreeSet::new(),
+        secrets: Secrets::default(),
         begins_at,
     });
     let arguments = br#"{"title":"Differences","body":[],"request_id":"r-17"}"#;

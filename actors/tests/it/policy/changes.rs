@@ -47,6 +47,10 @@ async fn dispatched(policies: &str, judged_by: Option<Digest>) -> (EffectOutcome
         contract.resource,
     ) = (None, None, None);
     let broker = ToolBroker::new(BrokerOptions {
+        signer: None,
+        own: std::collections::BTreeSet::new(),
+        credentials: std::collections::BTreeSet::new(),
+        secrets: coppice_actors::secrets::Secrets::default(),
         record: recorder.clone(),
         endpoints: [("desk".to_owned(), outside.url.clone())].into(),
         tools: InProcessTools::new(),

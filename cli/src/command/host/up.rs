@@ -48,6 +48,7 @@ pub async fn up(args: &UpArgs, common: &Common) -> Result<(), Failure> {
     options.http = args.http.map_or(HttpChoice::Usual, HttpChoice::At);
     options.endpoints = endpoints;
     options.policies.clone_from(&args.policies);
+    options.credentials = args.credentials.iter().cloned().collect();
     if let Some(reserve) = args.disk_reserve {
         options.disk_reserve = reserve;
     }
