@@ -305,7 +305,7 @@ impl ToolBroker {
         let outgoing = self.inner.outgoing(tool, asking);
         let mut outgoing = outgoing.map_err(Withheld::Withdrawn)?;
         let place = self.inner.lanes.enter(tool, Some(moment.latest())).await;
-        let _place = place.map_err(|full| Withheld::NotSent(full.to_string()))?;
+        let _place = place.map_err(|full| Withheld::NoPlace(full.to_string()))?;
         self.look_before(tool, asking, moment.latest()).await?;
         if let Some(target) = self.target(tool, asking, moment.latest()).await? {
             outgoing.bind(&target);

@@ -174,6 +174,13 @@ impl Resources {
             && !self.deny.iter().any(|pattern| pattern.matches(resource))
     }
 
+    /// Whether a rule speaks against `resource`: it is denied, or others are allowed and it is not. Without any rule nothing is refused.
+    #[must_use]
+    pub fn refuses(&self, resource: &str) -> bool {
+        let matched = |patterns: &BTreeSet<Pattern>| patterns.iter().any(|p| p.matches(resource));
+        matched(&self.deny) || (!self.allow.is_empty() && !matched(&self.allow))
+    }
+
     /// What both permit: commutative, idempotent, and never more than either.
     #[must_use]
     pub fn meet(&self, other: &Self) -> Self {

@@ -140,6 +140,11 @@ pub enum EffectOutcome {
         /// Why.
         why: String,
     },
+    /// No byte left, because there was no place among the calls of its tool in time.
+    NoPlace {
+        /// What was full.
+        why: String,
+    },
     /// The check at the moment of use failed; nothing was sent.
     Withdrawn {
         /// Which check.
@@ -183,6 +188,7 @@ impl EffectOutcome {
             } => Some(Some((receipt, result, value))),
             Self::Declined { .. }
             | Self::NotSent { .. }
+            | Self::NoPlace { .. }
             | Self::Withdrawn { .. }
             | Self::Denied(_) => Some(None),
             Self::Retryable { .. }

@@ -37,6 +37,8 @@ pub(super) enum Withheld {
     Denied(Box<Judged>),
     /// The time is over, or no connection came about: it may be sent again.
     NotSent(String),
+    /// There was no place among the calls of its tool in time: it is sent when there is.
+    NoPlace(String),
     /// Another run came to the same key before: whether it happened is to be found out.
     Held(String),
 }
@@ -47,6 +49,7 @@ impl From<Withheld> for EffectOutcome {
             Withheld::Withdrawn(why) => Self::Withdrawn { why },
             Withheld::Denied(judged) => Self::Denied(judged),
             Withheld::NotSent(why) => Self::NotSent { why },
+            Withheld::NoPlace(why) => Self::NoPlace { why },
             Withheld::Held(why) => Self::Unknown { why },
         }
     }

@@ -79,6 +79,9 @@ pub struct NotSent {
     pub attempt: u32,
     /// Why.
     pub why: String,
+    /// It only waited for a place among the calls of its tool: no try that came to nothing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub waited: bool,
 }
 
 /// A read or model call whose answer will not come.

@@ -21,7 +21,9 @@ impl State {
     pub(super) fn stalled(&self, node: &NodeName, turns: &[Turned]) -> Option<Vec<Event>> {
         let limit = self.plan.contract.termination.no_progress.max(1);
         let nothing_new = |at: &usize| self.brings_nothing(&turns[..*at], &turns[*at]);
-        let trailing = (0..turns.len()).rev().take(limit as usize);
+        // A call of the model that failed, or whose answer was refused, is counted elsewhere: here it neither is progress nor ends a row without it.
+        let counts = |at: &usize| !matches!(turns[*at].proposal, Some(Proposal::Answer(_)) | None);
+        let trailing = (0..turns.len()).rev().filter(counts).take(limit as usize);
         let repeats = u32::try_from(trailing.take_while(nothing_new).count()).unwrap_or(limit);
         if repeats < limit {
             return None;
@@ -48,7 +50,6 @@ impl State {
             Some(Proposal::Call { .. } | Proposal::Delegate { .. }) => {
                 before.iter().any(|earlier| self.same_step(earlier, turned))
             }
-            // A call of the model that failed, and an answer, are counted and ended elsewhere.
             Some(Proposal::Answer(_)) | None => false,
         }
     }

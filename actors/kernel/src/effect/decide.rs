@@ -116,6 +116,7 @@ impl State {
             | EffectOutcome::Declined { .. }
             | EffectOutcome::Retryable { .. }
             | EffectOutcome::NotSent { .. }
+            | EffectOutcome::NoPlace { .. }
             | EffectOutcome::Withdrawn { .. }
             | EffectOutcome::Denied(_)
             | EffectOutcome::Unknown { .. }
@@ -165,7 +166,8 @@ impl State {
                 retry_after,
                 usage,
             }),
-            EffectOutcome::NotSent { why } => effect::Event::NotSent(NotSent { key, attempt, why }),
+            EffectOutcome::NotSent { why } => not_sent(key, attempt, why, false),
+            EffectOutcome::NoPlace { why } => not_sent(key, attempt, why, true),
             EffectOutcome::Withdrawn { why } => {
                 effect::Event::Withdrawn(Withdrawn { key, attempt, why })
             }
@@ -204,9 +206,19 @@ fn answer_to_doubt(intended: &Intended, outcome: EffectOutcome) -> Option<Event>
         | EffectOutcome::Declined { .. }
         | EffectOutcome::Retryable { .. }
         | EffectOutcome::NotSent { .. }
+        | EffectOutcome::NoPlace { .. }
         | EffectOutcome::Withdrawn { .. }
         | EffectOutcome::Denied(_)
         | EffectOutcome::Unknown { .. } => return None,
     };
     Some(Event::Effect(event))
+}
+
+fn not_sent(key: EffectKey, attempt: u32, why: String, waited: bool) -> effect::Event {
+    effect::Event::NotSent(NotSent {
+        key,
+        attempt,
+        why,
+        waited,
+    })
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use coppice_messages::{
     Millis, Spent,
     event::{
-        effect::{self, Intended, LostCall, ReconciledOutcome, ResultCheck, Unknown},
+        effect::{self, Intended, LostCall, NotSent, ReconciledOutcome, ResultCheck, Unknown},
         run::Late,
     },
     ids::EffectKey,
@@ -45,10 +45,7 @@ impl State {
                     self.again(retryable.key, &retryable.code, retryable.retry_after, meta);
                 self.settle(retryable.key, status, &retryable.usage, touched);
             }
-            effect::Event::NotSent(not_sent) => {
-                let status = self.again(not_sent.key, &not_sent.why, None, meta);
-                self.settle(not_sent.key, status, &Spent::default(), touched);
-            }
+            effect::Event::NotSent(not_sent) => self.evolve_not_sent(not_sent, meta, touched),
             effect::Event::Withdrawn(withdrawn) => {
                 let status = Status::Withdrawn {
                     why: withdrawn.why.clone(),
@@ -92,6 +89,17 @@ impl State {
             },
             effect::Event::Conflicted(_) => {}
             effect::Event::Contradicted(event) => self.evolve_contradicted(event, touched),
+        }
+    }
+
+    fn evolve_not_sent(&mut self, not_sent: &NotSent, meta: Meta, touched: &mut Vec<Duty>) {
+        let status = self.again(not_sent.key, &not_sent.why, None, meta);
+        self.settle(not_sent.key, status, &Spent::default(), touched);
+        if not_sent.waited
+            && let Some(effect) = self.effects.0.get_mut(&not_sent.key)
+        {
+            // Waiting for its turn is no failure, however long others take.
+            effect.failures -= 1;
         }
     }
 

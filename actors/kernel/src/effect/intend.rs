@@ -112,6 +112,33 @@ impl State {
         Ok(pinned)
     }
 
+    /// Whether the envelope lets this run touch the resource that the arguments name, `kind/id`.
+    fn within_resources(
+        &self,
+        tool: &PinnedTool,
+        arguments: &Payload,
+        turn: &Turn<'_>,
+    ) -> Result<(), NotIntended> {
+        let (Some(resource), Some(opened)) = (&tool.contract.resource, self.opened()) else {
+            return Ok(());
+        };
+        let given = turn.resolve(arguments).unwrap_or_default();
+        let name = match resource.id_in(&given) {
+            Some(id) => format!("{}/{id}", resource.kind),
+            None => resource.kind.clone(),
+        };
+        if opened.envelope.resources().refuses(&name) {
+            let tool = &tool.contract.tool;
+            return refused(
+                "refused_resource",
+                format!(
+                    "{tool} would touch {name}, which the resources of this run's envelope do not allow"
+                ),
+            );
+        }
+        Ok(())
+    }
+
     /// The intent to call a tool, with what it needs reserved; or why not.
     pub(crate) fn intend(
         &self,
@@ -123,6 +150,7 @@ impl State {
     ) -> Result<Vec<Event>, NotIntended> {
         let pinned = self.callable(tool)?;
         self.controlled(pinned)?;
+        self.within_resources(pinned, &arguments, turn)?;
         let operation = self.operation(pinned, node, call, turn)?;
         let lineage = self.opened().map_or(&self.run, |opened| &opened.lineage);
         let key = EffectKey::derive(&self.tenant, tool, lineage, &operation);

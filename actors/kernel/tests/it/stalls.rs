@@ -98,6 +98,19 @@ fn a_success_that_was_had_before_hides_no_row_of_refusals() {
 }
 
 #[test]
+fn a_model_that_fails_now_and_then_hides_no_row_of_repetitions() {
+    let mut world = alone(|_, _, _, _| search("same"), Weather::default());
+    world.weather.model_fails = 3;
+    let ended = world.run();
+    assert_eq!((ended.reason, ended.class.as_deref()), STALLED);
+    assert_eq!(world.count("model.proposed"), 5);
+    assert!(
+        world.count("model.failed") > 0,
+        "the seed has a failure in it"
+    );
+}
+
+#[test]
 fn nine_different_calls_with_equal_empty_answers_are_not_stopped() {
     let looks: Model = |_, _, made, _| match made {
         0..9 => search(&format!("query {made}")),

@@ -9,7 +9,10 @@ use coppice_messages::{
     event::{join::SlotOutcome, run::Reason},
 };
 
-use crate::world::{Weather, World, comparison, input};
+use crate::{
+    control,
+    world::{Weather, World, comparison, input},
+};
 
 /// Runs with one child killed each time it starts to act, and gives the world at its end.
 fn killed_on(event: &'static str, times: u32) -> World {
@@ -88,5 +91,34 @@ fn an_operation_before_which_people_must_be_asked_is_not_intended() {
         let ended = world.ended().expect("ended");
         assert_eq!(ended.class.as_deref(), Some("refused_tool"));
         assert!(world.desk.is_empty(), "nothing was written");
+    }
+}
+
+#[test]
+fn a_call_that_waits_again_and_again_for_a_place_at_its_tool_is_no_failure() {
+    let nodes = "  last: { call: { tool: search_runbook, arguments: { text: x } } }";
+    let mut world = control::world(nodes, 1, Weather::default());
+    world.no_place = 20;
+    assert_eq!(world.run().reason, Reason::Succeeded);
+    assert_eq!(world.count("effect.not_sent"), 20);
+    assert_eq!(world.count("effect.intended"), 21);
+}
+
+#[test]
+fn a_resource_that_the_envelope_denies_is_not_touched() {
+    let nodes = "  last: { call: { tool: create_ticket, arguments: { title: t, body: {}, request_id: r } } }";
+    for (rule, class) in [
+        (Some("queue/support"), Some("refused_resource")),
+        (Some("queue/*"), Some("refused_resource")),
+        (Some("queue/other"), None),
+        (None, None),
+    ] {
+        let mut world = control::world(nodes, 1, Weather::default());
+        let plan = Arc::make_mut(&mut world.plan);
+        let denied = rule.map(|rule| rule.parse().expect("a pattern"));
+        plan.contract.authority.resources.deny.extend(denied);
+        let ended = world.run();
+        assert_eq!(ended.class.as_deref(), class, "{rule:?}");
+        assert_eq!(world.desk.len(), usize::from(class.is_none()), "{rule:?}");
     }
 }

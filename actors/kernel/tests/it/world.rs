@@ -133,6 +133,8 @@ pub struct World {
     pub gives: fn(&Intended) -> Payload,
     /// What the desk shows of what it did.
     pub lying: Lying,
+    /// How many more requests find no place among the calls of their tool.
+    pub no_place: u32,
     /// Looks at the world after every step.
     pub after_step: fn(&World),
 }
@@ -174,6 +176,7 @@ impl World {
             failing: |_| false,
             proposes: outside::two_reads_and_an_answer,
             gives: outside::what_was_asked,
+            no_place: 0,
             lying: Lying::Never,
             after_step: |_| {},
         }

@@ -16,6 +16,7 @@ fn word(outcome: &EffectOutcome) -> String {
         EffectOutcome::Declined { code, .. } => format!("declined {code}"),
         EffectOutcome::Retryable { code, .. } => format!("retryable {code}"),
         EffectOutcome::NotSent { .. } => "not sent".to_owned(),
+        EffectOutcome::NoPlace { .. } => "no place".to_owned(),
         EffectOutcome::Withdrawn { .. } => "withdrawn".to_owned(),
         EffectOutcome::Denied(_) => "denied".to_owned(),
         EffectOutcome::Unknown { .. } => "unknown".to_owned(),

@@ -212,7 +212,7 @@ async fn a_call_beyond_the_tools_concurrency_waits_and_is_not_sent_after_send_by
     };
     let (first, second) = tokio::join!(calling.send(), second);
     assert!(matches!(first, EffectOutcome::Landed { .. }), "{first:?}");
-    let EffectOutcome::NotSent { why } = second else {
+    let EffectOutcome::NoPlace { why } = second else {
         panic!("it is not sent: {second:?}");
     };
     assert!(why.contains("at one time are under way"), "{why}");
@@ -225,7 +225,7 @@ async fn a_call_beyond_the_tools_rate_is_not_sent() {
     let calling = Calling::ticket(&outside.url).with(limited(Some(1), None));
     calling.send().await;
     let outcome = calling.broker.send(hasty(&calling)).await;
-    let EffectOutcome::NotSent { why } = outcome else {
+    let EffectOutcome::NoPlace { why } = outcome else {
         panic!("it is not sent: {outcome:?}");
     };
     assert!(why.contains("in a minute are used up"), "{why}");

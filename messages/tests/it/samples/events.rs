@@ -344,6 +344,7 @@ fn effect_events() -> Vec<effect::Event> {
             reserved: spent(),
         })),
         effect::Event::NotSent(effect::NotSent {
+            waited: false,
             key: key(),
             attempt: 1,
             why: "connection refused".into(),

@@ -227,6 +227,12 @@ impl World {
             network: 100,
             ..Spent::step()
         };
+        if self.no_place > 0 {
+            self.no_place -= 1;
+            return EffectOutcome::NoPlace {
+                why: "the tool is full".to_owned(),
+            };
+        }
         if self.seed.one_in(self.weather.not_sent) {
             return EffectOutcome::NotSent {
                 why: "connection refused".to_owned(),
