@@ -20,7 +20,7 @@ use crate::{
     args::{Common, UpArgs},
     command::run::{bus, invoked, program},
     data,
-    failure::Failure,
+    failure::{Failure, Problem},
     live,
     memo::Memo,
     out,
@@ -29,6 +29,13 @@ use crate::{
 /// `coppice up`
 pub async fn up(args: &UpArgs, common: &Common) -> Result<(), Failure> {
     let data = data::of_up(common.data.as_deref());
+    if data.is_file() {
+        let message = format!(
+            "{} is a file, and a data directory is wanted",
+            data.display()
+        );
+        return Err(Failure::Input(Problem::new(message)));
+    }
     data::make(&data).map_err(|error| Failure::environment(&error))?;
     let program = program()?;
     let wanted = args.with_desk.then(World::default);
