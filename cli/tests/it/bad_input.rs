@@ -245,16 +245,9 @@ fn a_host_is_not_started_in_a_backup_nor_in_a_file() {
         .good();
     place.run(&["backup", "kept", "--data", "d"]).good();
     place.write("afile", "x");
-    for command in [&["up"][..], &["run", "fan-out-join"][..]] {
-        let with = |data| [command, &["--data", data]].concat();
-        refused(
-            &place,
-            &with("kept"),
-            2,
-            &["is a backup", "coppice restore kept --data NEW"],
-        );
-        refused(&place, &with("afile"), 2, &["afile is a file"]);
-    }
+    let words = ["is a backup", "coppice restore kept --data NEW"];
+    refused(&place, &["up", "--data", "kept"], 2, &words);
+    refused(&place, &["up", "--data", "afile"], 2, &["afile is a file"]);
     place.run(&["restore", "kept", "--data", "again"]).good();
 }
 
