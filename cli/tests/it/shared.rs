@@ -1,10 +1,6 @@
 //! Hosts on a nats-server that others use too: one host a realm, permissions that are missing, and a password that is shown nowhere.
 
-use std::{
-    fs,
-    path::Path,
-    process::{Child, Stdio},
-};
+use std::{fs, path::Path, process::Child};
 
 use coppice_store::clock;
 use serde_json::Value;
@@ -118,11 +114,11 @@ fn a_stopped_host_keeps_its_realm_and_the_message_says_what_to_do() {
     up.stop();
 }
 
-/// A host on a shared server, whose words go to a file.
+/// A host on a shared server, whose words go to files: what is wrong to `said`, and that it is up to `up`.
 fn begun(place: &Place, options: &[&str], data: &str) -> Child {
-    let words = fs::File::create(place.path().join(format!("{data}.said"))).expect("made");
+    let words = |of| fs::File::create(place.path().join(format!("{data}.{of}"))).expect("made");
     let mut up = place.command(&[&["up"], options].concat());
-    up.stdout(Stdio::null()).stderr(words);
+    up.stdout(words("up")).stderr(words("said"));
     up.spawn().expect("the program can be started")
 }
 
@@ -151,8 +147,10 @@ fn of_two_hosts_that_are_started_at_the_same_moment_one_is_left_and_the_other_na
         let gone = ends(&mut ups);
         let left = 1 - gone;
         assert_eq!(ups[gone].wait().expect("it ended").code(), Some(3));
+        // Once it says so it hears of being interrupted as well.
         until("the other is up", || {
-            process(&place, &names[left]).is_some()
+            let up = fs::metadata(place.path().join(format!("{}.up", names[left])));
+            up.expect("there").len() > 0 && process(&place, &names[left]).is_some()
         });
         let winner = status(&place, &names[left]);
         let said = fs::read_to_string(place.path().join(format!("{}.said", names[gone])));
