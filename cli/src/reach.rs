@@ -329,12 +329,9 @@ pub fn unopened(error: &OpenLogError, data: &Path) -> Failure {
 /// A data directory that cannot be used, as whose fault it is.
 pub fn unusable(error: &DataDirError) -> Failure {
     let problem = Problem::of(error);
-    match error {
-        DataDirError::NewerFormat { .. }
-        | DataDirError::UnknownFormat { .. }
-        | DataDirError::Unfinished { .. }
-        | DataDirError::Backup { .. }
-        | DataDirError::NotADirectory { .. } => Failure::Input(problem),
-        _ => Failure::Environment(problem),
+    if error.is_bad_input() {
+        Failure::Input(problem)
+    } else {
+        Failure::Environment(problem)
     }
 }

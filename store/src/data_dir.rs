@@ -104,6 +104,21 @@ pub enum DataDirError {
     },
 }
 
+impl DataDirError {
+    /// Whether the directory that was named is at fault, and not the environment: waiting would change nothing.
+    #[must_use]
+    pub fn is_bad_input(&self) -> bool {
+        match self {
+            Self::NewerFormat { .. }
+            | Self::UnknownFormat { .. }
+            | Self::Unfinished { .. }
+            | Self::Backup { .. }
+            | Self::NotADirectory { .. } => true,
+            Self::Locked { .. } | Self::Missing { .. } | Self::Io { .. } => false,
+        }
+    }
+}
+
 fn io_at(path: &Path) -> impl FnOnce(io::Error) -> DataDirError + '_ {
     move |source| DataDirError::Io {
         path: path.to_owned(),
@@ -139,11 +154,11 @@ pub(crate) fn remove_marked(root: &Path) -> io::Result<()> {
 }
 
 impl DataDir {
-    /// Takes the directory, making it where there is none.
+    /// Whether a data directory can be made or taken here: where something else stands nothing is written.
     ///
     /// # Errors
-    /// [`DataDirError`].
-    pub fn create_or_take(root: &Path) -> Result<Self, DataDirError> {
+    /// [`DataDirError::NotADirectory`] and [`DataDirError::Backup`].
+    pub fn check_place(root: &Path) -> Result<(), DataDirError> {
         let path = || root.to_owned();
         if root.is_file() {
             return Err(DataDirError::NotADirectory { path: path() });
@@ -151,6 +166,15 @@ impl DataDir {
         if root.join(ARCHIVE_OF_BACKUP).exists() && !root.join("format").exists() {
             return Err(DataDirError::Backup { path: path() });
         }
+        Ok(())
+    }
+
+    /// Takes the directory, making it where there is none.
+    ///
+    /// # Errors
+    /// [`DataDirError`].
+    pub fn create_or_take(root: &Path) -> Result<Self, DataDirError> {
+        Self::check_place(root)?;
         // What it holds is nobody else's to read.
         let made = DirBuilder::new().recursive(true).mode(0o700).create(root);
         made.map_err(io_at(root))?;

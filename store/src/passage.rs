@@ -128,22 +128,27 @@ impl Passage {
     }
 
     async fn consume(&self) -> Result<pull::Stream, String> {
-        let config = pull::Config {
-            deliver_policy: DeliverPolicy::ByStartSequence {
-                start_sequence: self.next,
-            },
-            ack_policy: AckPolicy::None,
-            inactive_threshold: CONSUMER_IDLE,
-            num_replicas: 1,
-            memory_storage: true,
-            ..pull::Config::default()
-        };
-        let consumer = self.stream.create_consumer(config).await.map_err(said)?;
+        let own = self.stream.create_consumer(own_consumer(self.next));
+        let consumer = own.await.map_err(said)?;
         let opened = consumer
             .stream()
             .max_messages_per_batch(READ_MESSAGES)
             .max_bytes_per_batch(READ_BYTES)
             .messages();
         opened.await.map_err(said)
+    }
+}
+
+/// A consumer that belongs to one reader, from this message on: it acknowledges nothing, and what it is costs nothing to make anew.
+pub(crate) fn own_consumer(from: u64) -> pull::Config {
+    pull::Config {
+        deliver_policy: DeliverPolicy::ByStartSequence {
+            start_sequence: from,
+        },
+        ack_policy: AckPolicy::None,
+        inactive_threshold: CONSUMER_IDLE,
+        num_replicas: 1,
+        memory_storage: true,
+        ..pull::Config::default()
     }
 }

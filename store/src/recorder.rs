@@ -224,12 +224,11 @@ impl Recorder {
         let mut batch = Batch::new(&self.tables, heads, assembly, refill, progress);
         let mut last = first;
         let mut other = None;
-        let publisher = self.audience.publisher.clone();
-        take_in(&mut batch, &last, &publisher)?;
+        take_in(&mut batch, &last, refill)?;
         while batch.commits() < BATCH_COMMITS_MAX && batch.bytes() < BATCH_BYTES_MAX {
             match fed.try_recv() {
                 Ok(Fed::Message(next)) => {
-                    take_in(&mut batch, &next, &publisher)?;
+                    take_in(&mut batch, &next, refill)?;
                     last = next;
                 }
                 Ok(fed) => {
@@ -281,7 +280,14 @@ impl Recorder {
 
 /// Takes one message in. What a stream that lost much gets back takes longer to read than a silence may last: each part of it that came is a sign
 /// of life, or all of it would be sent again and again, and there would be ever more to read.
-fn take_in(batch: &mut Batch<'_>, message: &Arrival, publisher: &Publisher) -> Result<(), Halt> {
+fn take_in(
+    batch: &mut Batch<'_>,
+    message: &Arrival,
+    (publisher, lost): (&Publisher, bool),
+) -> Result<(), Halt> {
+    if !lost {
+        return batch.take(message);
+    }
     let before = publisher.refilling();
     batch.take(message)?;
     if publisher.refilling() < before {

@@ -98,7 +98,7 @@ impl State {
         let decided = graph
             .joins()
             .filter(|(name, join)| join.then == Then::Cancel && self.nodes.joined(name).is_some());
-        let branches = decided.flat_map(|(_, join)| join.of.iter().flat_map(|of| graph.branch(of)));
+        let branches = decided.flat_map(|(_, join)| graph.branches(join));
         let left = branches.filter(|node| self.is_unfinished(node));
         left.take(NODES_ENDED_AT_ONCE)
             .flat_map(|node| match self.nodes.progress(node) {
@@ -166,8 +166,7 @@ impl State {
 
     fn join_due(&self, join: &Join) -> Option<Timestamp> {
         let span = join.deadline?;
-        let graph = self.graph()?;
-        let nodes = join.of.iter().flat_map(|of| graph.branch(of));
+        let nodes = self.graph()?.branches(join).into_iter();
         let begun = nodes.filter_map(|node| self.nodes.started_at(node)).min()?;
         Some(begun.plus(span))
     }

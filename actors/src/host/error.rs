@@ -3,9 +3,7 @@
 use std::net::SocketAddr;
 
 use coppice_messages::ids::InvalidId;
-use coppice_store::{
-    DataDirError, Fatal, InvalidRealm, OpenError, OpenLogError, ReadError, SystemEventError,
-};
+use coppice_store::{Fatal, InvalidRealm, OpenError, OpenLogError, ReadError, SystemEventError};
 use ractor::SpawnErr;
 
 use crate::{
@@ -111,16 +109,9 @@ impl HostError {
         match self {
             Self::FaultsNotAllowed { .. } | Self::Realm(_) | Self::Policies(_) => true,
             // The data directory belongs to another process, or to a newer build: nothing that waiting would change.
-            Self::Store(error) => matches!(
-                &**error,
-                OpenError::Log(OpenLogError::Directory(
-                    DataDirError::NewerFormat { .. }
-                        | DataDirError::UnknownFormat { .. }
-                        | DataDirError::Unfinished { .. }
-                        | DataDirError::Backup { .. }
-                        | DataDirError::NotADirectory { .. }
-                ))
-            ),
+            Self::Store(error) => {
+                matches!(&**error, OpenError::Log(OpenLogError::Directory(error)) if error.is_bad_input())
+            }
             Self::Id(_)
             | Self::Program(_)
             | Self::Runtime(_)

@@ -18,6 +18,12 @@ use crate::{
 /// A host that cannot read on gives up after ten seconds; it starts, looks through the rest and ends besides.
 const GIVES_UP: Duration = Duration::from_secs(60);
 
+/// One more run in the directory `d`.
+fn run(place: &Place, seed: &str) {
+    let run = ["run", "one-request-twice", "--data", "d", "--seed", seed];
+    place.run(&run).good();
+}
+
 /// The file in which nats-server keeps the first messages.
 fn block(data: &Path) -> PathBuf {
     data.join("nats/store/jetstream/$G/streams/COPPICE_local/msgs/1.blk")
@@ -205,14 +211,10 @@ fn a_log_and_its_mark_that_are_gone_beside_a_damaged_stream_do_not_cost_what_lie
 #[test]
 fn a_stream_that_was_cut_off_or_put_back_older_is_named_until_a_host_puts_back_what_it_lacks() {
     let place = Place::new();
-    let run = |seed| {
-        let run = ["run", "one-request-twice", "--data", "d", "--seed", seed];
-        place.run(&run).good();
-    };
-    run("1");
+    run(&place, "1");
     let data = place.path().join("d");
     copy(&data.join("nats"), &place.path().join("older"));
-    run("2");
+    run(&place, "2");
     let whole = place
         .run(&["log", "verify", "--data", "d", "--json"])
         .json(0);
@@ -279,16 +281,12 @@ fn a_stream_that_was_cut_off_or_put_back_older_is_named_until_a_host_puts_back_w
 fn an_older_log_beside_a_stream_with_a_flipped_bit_is_named_with_what_neither_has_and_nothing_else()
 {
     let place = Place::new();
-    let run = |seed| {
-        let run = ["run", "one-request-twice", "--data", "d", "--seed", seed];
-        place.run(&run).good();
-    };
-    run("1");
+    run(&place, "1");
     let data = place.path().join("d");
     let verify = ["log", "verify", "--data", "d", "--json"];
     let before = number(&place.run(&verify).json(0), "/pos");
     copy(&data.join("log"), &place.path().join("older"));
-    run("2");
+    run(&place, "2");
     let last = number(&place.run(&verify).json(0), "/pos");
     let file = fs::read(block(&data)).expect("readable");
     let starts = messages(&file);

@@ -2,6 +2,7 @@
 //!
 //! The golden bytes are made from these: a sample of a recorded format is never changed, new ones are added.
 
+mod effects;
 mod events;
 
 use coppice_messages::{

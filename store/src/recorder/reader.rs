@@ -7,7 +7,7 @@
 use async_nats::{
     datetime::DateTime,
     jetstream::{
-        consumer::{AckPolicy, DeliverPolicy, pull},
+        consumer::pull,
         stream::{RawMessageError, RawMessageErrorKind, Stream},
     },
 };
@@ -23,10 +23,11 @@ use crate::{
     follow::{Follower, Input, Loss, Output, Trimmed},
     gone,
     limits::{
-        BACKOFF_FIRST, BACKOFF_LONGEST, CONSUMER_IDLE, HEARTBEAT, READ_BYTES, READ_EXPIRES,
-        READ_MESSAGES, STALLED, UNREADABLE_MAX,
+        BACKOFF_FIRST, BACKOFF_LONGEST, HEARTBEAT, READ_BYTES, READ_EXPIRES, READ_MESSAGES,
+        STALLED, UNREADABLE_MAX,
     },
     log::LogReader,
+    passage::own_consumer,
     publisher::{Publisher, Suspect},
     subjects::parse_stream_subject,
     wire,
@@ -270,17 +271,8 @@ impl Reader {
 
     /// A consumer of its own, from this message on.
     async fn consume(&self, from: u64) -> Option<pull::Stream> {
-        let config = pull::Config {
-            deliver_policy: DeliverPolicy::ByStartSequence {
-                start_sequence: from,
-            },
-            ack_policy: AckPolicy::None,
-            inactive_threshold: CONSUMER_IDLE,
-            num_replicas: 1,
-            memory_storage: true,
-            ..pull::Config::default()
-        };
-        let consumer = match self.bus.stream().create_consumer(config).await {
+        let own = own_consumer(from);
+        let consumer = match self.bus.stream().create_consumer(own).await {
             Ok(consumer) => consumer,
             Err(error) => {
                 tracing::warn!(%error, "no consumer can be made on the stream");

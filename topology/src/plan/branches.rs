@@ -10,17 +10,6 @@ use coppice_messages::ids::NodeName;
 use super::{Graph, Progress};
 use crate::node::{Join, Node};
 
-/// Whether the branches decide a join of its own, and if so, whether it is met.
-pub(super) fn verdict(join: &Join, progress: &impl Fn(&NodeName) -> Progress) -> Option<bool> {
-    let count = |wanted: Progress| {
-        let matching = join.of.iter().filter(|of| progress(of) == wanted).count();
-        u32::try_from(matching).unwrap_or(u32::MAX)
-    };
-    let members = u32::try_from(join.of.len()).unwrap_or(u32::MAX);
-    let total = members.saturating_sub(count(Progress::Skipped));
-    join.verdict(count(Progress::Done), count(Progress::Failed), total)
-}
-
 impl Graph {
     /// Whether the branches decide this join, and if so, whether it is met; `late` counts those that have not come as failed.
     #[must_use]
@@ -38,14 +27,20 @@ impl Graph {
             | Progress::Failed
             | Progress::Skipped) => seen,
         };
-        verdict(join, &seen)
+        let count = |wanted: Progress| {
+            let matching = join.of.iter().filter(|of| seen(of) == wanted).count();
+            u32::try_from(matching).unwrap_or(u32::MAX)
+        };
+        let members = u32::try_from(join.of.len()).unwrap_or(u32::MAX);
+        let total = members.saturating_sub(count(Progress::Skipped));
+        join.verdict(count(Progress::Done), count(Progress::Failed), total)
     }
 
-    /// The nodes of one branch, its last one included.
+    /// The nodes of all branches of a join, their last ones included.
     #[must_use]
-    pub fn branch<'a>(&'a self, last: &'a NodeName) -> BTreeSet<&'a NodeName> {
+    pub fn branches<'a>(&'a self, join: &Join) -> Vec<&'a NodeName> {
         let after = self.waiting_for();
-        let belongs = |name: &&NodeName| *name == last || leads_only_to(&after, name, last);
+        let belongs = |name: &&NodeName| is_within(&after, join, name);
         self.nodes.keys().filter(belongs).collect()
     }
 
@@ -53,8 +48,8 @@ impl Graph {
     #[must_use]
     pub fn failure_is_gathered(&self, failed: &NodeName) -> bool {
         let after = self.waiting_for();
-        let mut gathered = self.joins().flat_map(|(_, join)| &join.of);
-        gathered.any(|last| last == failed || leads_only_to(&after, failed, last))
+        self.joins()
+            .any(|(_, join)| is_within(&after, join, failed))
     }
 
     /// The joins of their own.
@@ -91,6 +86,12 @@ impl Graph {
 }
 
 type Next<'a> = BTreeMap<&'a NodeName, Vec<&'a NodeName>>;
+
+/// Whether a node belongs to one of the branches of a join.
+fn is_within(after: &Next<'_>, join: &Join, node: &NodeName) -> bool {
+    let mut lasts = join.of.iter();
+    lasts.any(|last| last == node || leads_only_to(after, node, last))
+}
 
 /// Whether every way on from `node` leads through `last`.
 fn leads_only_to(after: &Next<'_>, node: &NodeName, last: &NodeName) -> bool {

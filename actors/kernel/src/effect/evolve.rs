@@ -94,12 +94,12 @@ impl State {
 
     fn evolve_not_sent(&mut self, not_sent: &NotSent, meta: Meta, touched: &mut Vec<Duty>) {
         let status = self.again(not_sent.key, &not_sent.why, None, meta);
-        self.settle(not_sent.key, status, &Spent::default(), touched);
-        if not_sent.waited
-            && let Some(effect) = self.effects.0.get_mut(&not_sent.key)
-        {
-            // Waiting for its turn is no failure, however long others take.
-            effect.failures -= 1;
+        let nothing = Spent::default();
+        // Waiting for its turn is no failure, however long others take.
+        if not_sent.waited {
+            self.close_try(not_sent.key, status, &nothing, touched);
+        } else {
+            self.settle(not_sent.key, status, &nothing, touched);
         }
     }
 
@@ -164,13 +164,27 @@ impl State {
         }
     }
 
+    /// A try has its outcome; one that is to be made again came to nothing.
     fn settle(&mut self, key: EffectKey, status: Status, usage: &Spent, touched: &mut Vec<Duty>) {
+        if let Some(effect) = self.effects.0.get_mut(&key)
+            && matches!(status, Status::Again { .. })
+        {
+            effect.failures += 1;
+        }
+        self.close_try(key, status, usage, touched);
+    }
+
+    /// What was reserved for a try comes back, what it used is charged.
+    fn close_try(
+        &mut self,
+        key: EffectKey,
+        status: Status,
+        usage: &Spent,
+        touched: &mut Vec<Duty>,
+    ) {
         if let Some(effect) = self.effects.0.get_mut(&key) {
             self.account.calls = self.account.calls.less(&effect.intended.reserved);
             self.account.used = self.account.used.plus(usage);
-            if matches!(status, Status::Again { .. }) {
-                effect.failures += 1;
-            }
             effect.status = status;
         }
         touched.extend([Duty::Effect(key), Duty::Probe(key)]);

@@ -15,6 +15,13 @@ use crate::{
     world::{Weather, World, plan_of},
 };
 
+/// These two rules of a join as they are written.
+pub fn on_failure_and_then(fail_fast: bool, let_finish: bool) -> String {
+    let on_failure = if fail_fast { "fail_fast" } else { "collect" };
+    let then = if let_finish { "let_finish" } else { "cancel" };
+    format!("on_failure: {on_failure}, then: {then}")
+}
+
 #[derive(Debug, Clone, Copy)]
 enum Wait {
     All,
@@ -80,16 +87,7 @@ impl Case {
             Wait::Any => "any".to_owned(),
             Wait::Quorum(number) => format!("{{ quorum: {number} }}"),
         };
-        let on_failure = if self.fail_fast {
-            "fail_fast"
-        } else {
-            "collect"
-        };
-        let then = if self.let_finish {
-            "let_finish"
-        } else {
-            "cancel"
-        };
+        let rest = on_failure_and_then(self.fail_fast, self.let_finish);
         format!(
             "
 topology: arrivals
@@ -103,7 +101,7 @@ nodes:
   vote:
     fan_out: {{ over: {{ from: input, at: /members }}, agent: voter, slot: vote, concurrency: {} }}
     delegation: {{ objective: Decide, authority_scope: {{ access: read_only }}, budget: {{ steps: 12, tokens: 18000, wall_clock: 1m }} }}
-    join: {{ wait: {wait}, on_failure: {on_failure}, then: {then} }}
+    join: {{ wait: {wait}, {rest} }}
   done:
     after: [vote]
     end: {{ reason: succeeded, answer: {{ incident: x, severity: high, summary: {{ from: vote, at: /outcomes/0 }} }}, evidence: [ {{ check: find_ticket, arguments: {{ request_id: x }}, expect: {{ eq: [ {{ from: check, at: /count }}, 0 ] }} }} ] }}

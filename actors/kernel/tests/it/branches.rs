@@ -12,6 +12,7 @@ use coppice_messages::{
 use proptest::prelude::*;
 
 use crate::{
+    arrivals::on_failure_and_then,
     control,
     world::{Weather, World},
 };
@@ -445,21 +446,9 @@ impl Drawn {
         let wait = self
             .quorum
             .map_or("all".to_owned(), |quorum| format!("{{ quorum: {quorum} }}"));
-        let on_failure = if self.fail_fast {
-            "fail_fast"
-        } else {
-            "collect"
-        };
-        let then = if self.let_finish {
-            "let_finish"
-        } else {
-            "cancel"
-        };
+        let rest = on_failure_and_then(self.fail_fast, self.let_finish);
         let of = last.join(", ");
-        nodes
-            + &format!(
-                "  last: {{ join: {{ of: [{of}], wait: {wait}, on_failure: {on_failure}, then: {then} }} }}\n"
-            )
+        nodes + &format!("  last: {{ join: {{ of: [{of}], wait: {wait}, {rest} }} }}\n")
     }
 
     /// What a branch comes to when it is let alone: whether it succeeded; none when it is not taken.

@@ -9,7 +9,7 @@ use coppice_scenarios::{
     runner::{DESK, Hosted},
 };
 use coppice_store::{
-    Log,
+    DataDir, Log,
     log::{RowFilter, RowState},
 };
 use serde_json::json;
@@ -20,22 +20,16 @@ use crate::{
     args::{Common, UpArgs},
     command::run::{bus, invoked, program},
     data,
-    failure::{Failure, Problem},
+    failure::Failure,
     live,
     memo::Memo,
-    out,
+    out, reach,
 };
 
 /// `coppice up`
 pub async fn up(args: &UpArgs, common: &Common) -> Result<(), Failure> {
     let data = data::of_up(common.data.as_deref());
-    if data.is_file() {
-        let message = format!(
-            "{} is a file, and a data directory is wanted",
-            data.display()
-        );
-        return Err(Failure::Input(Problem::new(message)));
-    }
+    DataDir::check_place(&data).map_err(|error| reach::unusable(&error))?;
     data::make(&data).map_err(|error| Failure::environment(&error))?;
     let program = program()?;
     let wanted = args.with_desk.then(World::default);
